@@ -1,0 +1,121 @@
+# Each target sets up what it needs, in .venv, from the lock files in requirements/.
+# All that the machine must have is Python 3.11 or newer, with its venv module, and make.
+
+.DEFAULT_GOAL := help
+
+# `make PYTHON=/path/to/python3.12` picks one; otherwise the first of these that is new enough.
+PYTHON  ?=
+PYTHONS := python3 python3.13 python3.12 python3.11 python3.14
+
+VENV := .venv
+BIN  := $(VENV)/bin
+PIP  := $(BIN)/python -m pip --disable-pip-version-check --quiet install
+# The package itself, in place, with the build tools of the lock instead of freshly downloaded ones.
+SELF := --no-deps --no-build-isolation --editable .
+
+DEMO_ARGS  ?=
+TEST_ARGS  ?=
+BENCH_ARGS ?=
+LOCK_ARGS  ?=
+
+LOCK    = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+          --annotation-style line --custom-compile-command "make lock" $(LOCK_ARGS)
+FOLDERS = $(wildcard proxy tests bench tools)
+
+.PHONY: help demo test lint types contracts check format bench lock clean
+
+help: ## this page
+	@echo "Waterclock holds a whole agent job to one time budget."
+	@echo
+	@echo "  make demo         first: see it work, in under a minute"
+	@echo "  make test         then: the tests"
+	@echo
+	@sed -n 's/^\([a-z]*\):[^#]*## /  make \1|/p' $(firstword $(MAKEFILE_LIST)) \
+	  | awk -F'|' '{ printf "%-19s %s\n", $$1, $$2 }'
+	@echo
+	@echo "Arguments go through: make test TEST_ARGS='-k budget -x', make bench BENCH_ARGS=--help,"
+	@echo "make demo DEMO_ARGS=..., make lock LOCK_ARGS=--upgrade, make PYTHON=/path/to/python3 demo."
+
+demo: $(VENV)/.run ## three tool calls under one budget, told step by step
+	@$(BIN)/waterclock demo $(DEMO_ARGS)
+
+test: $(VENV)/.ready ## all tests; one that misses an external program says so and is skipped
+	@$(BIN)/python -m pytest -q $(TEST_ARGS)
+
+lint: $(VENV)/.ready ## style, likely bugs and banned footguns (ruff)
+	@$(BIN)/ruff check $(FOLDERS)
+	@$(BIN)/ruff format --check $(FOLDERS)
+
+types: $(VENV)/.ready ## strict types (mypy)
+	@$(BIN)/mypy
+
+contracts: $(VENV)/.ready ## who may import whom (import-linter)
+	@$(BIN)/lint-imports --no-logo
+
+check: lint types contracts test ## the four above, as a change must pass them
+
+format: $(VENV)/.ready ## mend what lint can mend by itself
+	@$(BIN)/ruff check --fix-only $(FOLDERS)
+	@$(BIN)/ruff format $(FOLDERS)
+
+bench: $(VENV)/.bench ## what a call costs, beside other proxies
+	@$(BIN)/python -m bench $(BENCH_ARGS)
+
+lock: $(VENV)/.ready ## write requirements/*.txt anew after a change in pyproject.toml
+	@$(LOCK) pyproject.toml --group build --group test --group lint --output-file requirements/dev.txt
+	@$(LOCK) pyproject.toml --constraints requirements/dev.txt --output-file requirements/run.txt
+	@$(LOCK) pyproject.toml --group build --group bench --constraints requirements/dev.txt \
+	  --output-file requirements/bench.txt
+	@$(LOCK) --group build --constraints requirements/dev.txt --output-file requirements/build.txt
+
+clean: ## remove what make made: .venv, caches, builds (never the journal in .waterclock)
+	@rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@find . -name .git -prune -o -type d -name __pycache__ -prune -exec rm -rf {} +
+
+# ------------------------------------------------------------------------------------------------- set-up
+# A stamp is touched only when its installation went through, so that an interrupted one is done again.
+
+$(VENV)/.run: requirements/run.txt requirements/build.txt pyproject.toml | $(BIN)/python
+	@echo "Installing what waterclock needs to run into $(VENV) ..."
+	@$(PIP) --require-hashes -r requirements/run.txt -r requirements/build.txt
+	@$(PIP) $(SELF)
+	@touch $@
+
+$(VENV)/.ready: requirements/dev.txt pyproject.toml | $(BIN)/python
+	@echo "Installing the tools for development into $(VENV) (once, a minute or so) ..."
+	@$(PIP) --require-hashes -r requirements/dev.txt
+	@$(PIP) $(SELF)
+	@touch $(VENV)/.run $@
+
+$(VENV)/.bench: requirements/bench.txt pyproject.toml | $(BIN)/python
+	@echo "Installing what the benchmark compares with into $(VENV) ..."
+	@$(PIP) --require-hashes -r requirements/bench.txt
+	@$(PIP) $(SELF)
+	@touch $(VENV)/.run $@
+
+$(BIN)/python:
+	@old=; bare=; \
+	for python in $(or $(PYTHON),$(PYTHONS)); do \
+	  version=$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || continue; \
+	  if ! $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then \
+	    old="$$old $$python is $$version."; \
+	  elif ! $$python -c 'import ensurepip, venv' 2>/dev/null; then \
+	    bare="$$python $$version"; \
+	  else \
+	    echo "Making $(VENV) with $$python ($$version) ..."; \
+	    $$python -m venv --clear $(VENV) && exit 0; \
+	    echo "$$python could not make $(VENV); see above." >&2; exit 1; \
+	  fi; \
+	done; \
+	if [ -n "$$bare" ]; then \
+	  set -- $$bare; \
+	  echo "$$1 is Python $$2, which is new enough, but its venv module is not installed." >&2; \
+	  echo "On Debian and Ubuntu: sudo apt-get install python$$2-venv" >&2; \
+	  echo "Then run make again." >&2; \
+	else \
+	  echo "Waterclock needs Python 3.11 or newer, and found none.$$old" >&2; \
+	  echo "On Debian 12+ or Ubuntu 24.04+: sudo apt-get install python3 python3-venv" >&2; \
+	  echo "On macOS with Homebrew: brew install python@3.13" >&2; \
+	  echo "If one is installed elsewhere: make PYTHON=/path/to/python3 $(MAKECMDGOALS)" >&2; \
+	fi; \
+	exit 1
