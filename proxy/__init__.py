@@ -1,0 +1,20 @@
+"""Waterclock: a sidecar proxy that holds a whole agent job to one time budget.
+
+Every outbound HTTP call of a pod passes through it. It gives each call only what is left of the job's budget, starts
+nothing when nothing is left, cuts what runs over, and says honestly what is known of a write that was cut, so that
+nobody repeats it blindly.
+
+The package is built in layers, and imports go downwards only (a lint contract holds it). From the bottom:
+
+`core` is the pure heart: the words, the arithmetic, the decisions, as frozen values. No I/O, no clock. `wire` is
+HTTP/1.1: bytes to events and back. On these stand `config`, which reads the policy; `net`, which holds sockets,
+connections and the pool; `store`, the journal of writes; and `observe`, the step log and the metrics. `dataplane`
+brings them together, and `admin` shows them to operators. `app` is the running process, `demo` the job that
+`waterclock demo` plays, `cli` the command line.
+
+To follow one call, read `dataplane/call.py` from top to bottom: consider, hold, open, send, relay, settle. Then
+`core/decision.py` and `core/reasons.py` for why it went that way, and `dataplane/client.py` for the connection that
+it came on.
+"""
+
+__version__ = "0.1.0"

@@ -1,0 +1,109 @@
+"""One budget: a promise of time for a whole job, and the arithmetic of what a step may take of it.
+
+    deadline   = min(deadline so far, arrival + stated remaining - transit allowance)
+    work_end   = deadline - reserve          (a cleanup call uses the deadline)
+    remaining  = work_end - now
+    allowance  = min(route cap, what is left of the stage, remaining, caller's timer - margin, foreign limits)
+
+A budget is anchored once, at the arrival of the request that opened it, on this process's own monotonic clock.
+After that it can only shrink (promise 1): there is no method that moves the deadline back.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class CallPhase(StrEnum):
+    """Which part of the job a call belongs to: ordinary work, or the cleanup that may use the reserve."""
+
+    WORK = "work"
+    CLEANUP = "cleanup"
+
+
+class Limit(StrEnum):
+    """Which of its limits was the smallest when a step started: the reason that a cut names."""
+
+    NONE = "no_limit"
+    ROUTE_CAP = "route_cap"
+    STAGE = "stage_share"
+    BUDGET = "budget_remaining"
+    CLIENT_TIMER = "client_timer"
+    FOREIGN = "foreign_limit"
+
+
+class Budget:
+    """The state of one budget. All times are nanoseconds on the owner's monotonic clock."""
+
+    __slots__ = ("deadline", "extensions_ignored", "id", "opened", "reserve", "steps")
+
+    def __init__(self, id: str, opened: int, total: int, reserve: int) -> None:
+        """Open a budget of `total` nanoseconds at `opened`, the last `reserve` of which are for cleanup."""
+        self.id = id
+        self.opened = opened
+        self.deadline = opened + total
+        self.reserve = reserve
+        self.extensions_ignored = 0
+        self.steps = 0
+
+    def restate(self, arrival: int, stated: int) -> None:
+        """Take a later statement of what is left: a smaller one shortens, a larger one is only counted."""
+        deadline = arrival + stated
+        if deadline <= self.deadline:
+            self.deadline = deadline
+        else:
+            self.extensions_ignored += 1
+
+    def next_step(self) -> int:
+        """Number the next step of this budget, from 1."""
+        self.steps += 1
+        return self.steps
+
+    def end(self, phase: CallPhase) -> int:
+        """Return when calls of this phase must be over: the deadline, less the reserve for ordinary work."""
+        return self.deadline if phase is CallPhase.CLEANUP else self.deadline - self.reserve
+
+    def remaining(self, now: int, phase: CallPhase = CallPhase.WORK) -> int:
+        """Return what is left for calls of this phase; zero or negative when it is spent."""
+        return self.end(phase) - now
+
+
+class Allowance(NamedTuple):
+    """What one step may take, fixed at its start, and which limit made it so. `ns` None: no limit at all."""
+
+    ns: int | None
+    bound: Limit
+
+
+UNLIMITED = Allowance(None, Limit.NONE)
+
+
+def allowance(
+    *,
+    remaining: int | None = None,
+    cap: int | None = None,
+    stage_left: int | None = None,
+    client_timer: int | None = None,
+    foreign: int | None = None,
+) -> Allowance:
+    """Return the smallest of the limits that are stated, in nanoseconds, with its name.
+
+    On a tie the budget is named before the route, and the route before what the caller sent: the wider promise
+    is the better explanation. `client_timer` is given with its margin already taken off.
+    """
+    ns, bound = remaining, Limit.BUDGET if remaining is not None else Limit.NONE
+    if stage_left is not None and (ns is None or stage_left < ns):
+        ns, bound = stage_left, Limit.STAGE
+    if cap is not None and (ns is None or cap < ns):
+        ns, bound = cap, Limit.ROUTE_CAP
+    if client_timer is not None and (ns is None or client_timer < ns):
+        ns, bound = client_timer, Limit.CLIENT_TIMER
+    if foreign is not None and (ns is None or foreign < ns):
+        ns, bound = foreign, Limit.FOREIGN
+    return Allowance(ns, bound)
+
+
+def sent_on(allowed: int, spent: int, hop_allowance: int) -> int:
+    """Return what the next hop is told is left (nanoseconds): never more than is left here, never negative."""
+    return max(0, allowed - spent - hop_allowance)

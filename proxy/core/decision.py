@@ -1,0 +1,68 @@
+"""The decision on one call: start it with this allowance, or refuse it for this reason. A value; nothing is applied.
+
+Made once, when the head has arrived, from the route, the budget and what the call states. `mode: observe` makes the
+same decision and then does not act on it; `waterclock explain` makes it without a call.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from proxy.core.budget import UNLIMITED, Allowance, Budget, CallPhase, Limit, allowance
+from proxy.core.limits import Limits
+from proxy.core.policy import Policy, Route
+from proxy.core.reasons import Reason
+from proxy.core.units import exact_ms
+
+
+class Decision(NamedTuple):
+    """What to do with a call. `refusal` None: start it. Spans are nanoseconds.
+
+    `remaining`: what was left of the budget when the decision was made; None without a budget. `detail`: the
+    sentence that explains a refusal.
+    """
+
+    allowance: Allowance
+    remaining: int | None
+    refusal: Reason | None = None
+    detail: str = ""
+
+
+UNLIMITED_STEP = Decision(UNLIMITED, None)
+
+
+def decide(policy: Policy, route: Route, limits: Limits, budget: Budget | None, arrival: int) -> Decision:
+    """Decide on a call that arrived at `arrival`. A call without a budget is held to its other limits only."""
+    timer = limits.client_timer
+    if timer is not None:
+        timer -= policy.budget.client_timer_margin
+    remaining = budget.remaining(arrival, limits.phase) if budget is not None else None
+    allowed = allowance(remaining=remaining, cap=route.cap, client_timer=timer, foreign=limits.foreign)
+    if policy.budget.depth is not None and limits.depth > policy.budget.depth:
+        detail = f"This call is {limits.depth} delegations deep, and no more than {policy.budget.depth} are allowed."
+        return Decision(allowed, remaining, Reason.DEPTH_EXCEEDED, detail)
+    if allowed.ns is None:
+        return Decision(allowed, remaining)
+    if allowed.ns <= 0:
+        reserve_left = budget is not None and budget.remaining(arrival, CallPhase.CLEANUP) > 0
+        return Decision(
+            allowed, remaining, Reason.BUDGET_EXHAUSTED, _why_spent(allowed.bound, reserve_left=reserve_left)
+        )
+    if allowed.ns < route.min_start:
+        left, needed = exact_ms(allowed.ns), exact_ms(route.min_start)
+        detail = f"Only {left:g} ms may be used, and route {route.name!r} is not started with less than {needed:g} ms."
+        return Decision(allowed, remaining, Reason.BELOW_MIN_START, detail)
+    return Decision(allowed, remaining)
+
+
+_SPENT: Final = {
+    Limit.BUDGET: "Nothing is left of the budget.",
+    Limit.CLIENT_TIMER: "The caller's own timer would fire before an answer could leave.",
+    Limit.FOREIGN: "The limit that the request states is spent.",
+}
+
+
+def _why_spent(bound: Limit, *, reserve_left: bool) -> str:
+    if bound is Limit.BUDGET and reserve_left:
+        return "Nothing is left of the budget but the reserve, which is for cleanup (Budget-Phase: cleanup)."
+    return _SPENT.get(bound, "The allowance of this call is spent.")

@@ -1,0 +1,210 @@
+"""What is known of non-idempotent writes: the life of one record, and the book that answers "was this sent before?".
+
+A record is an intent before the first byte may leave. It ends as one of:
+
+    intent    -- answered ------> reported      the other side answered: nothing to remember
+    intent    -- withdrawn -----> withdrawn     nothing was sent after all: nothing to remember
+    intent    -- lost ----------> uncertain     cut, broken, or found on disk after the sidecar died
+    uncertain -- answered ------> reported      the late answer came while the sidecar still listened
+    uncertain -- found_applied -> applied       someone looked: it happened
+    uncertain -- found_absent --> not_applied   someone looked: it did not
+
+Only an uncertain record blocks the repetition of its unit, and an intent that of its own key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from proxy.core.calls import Phase
+from proxy.core.policy import Guard
+
+
+class WriteState(StrEnum):
+    """Where a write stands."""
+
+    INTENT = "intent"
+    UNCERTAIN = "uncertain"
+    REPORTED = "reported"
+    WITHDRAWN = "withdrawn"
+    APPLIED = "applied"
+    NOT_APPLIED = "not_applied"
+
+
+class WriteEvent(StrEnum):
+    """What can happen to a write's record."""
+
+    ANSWERED = "answered"
+    WITHDRAWN = "withdrawn"
+    LOST = "lost"
+    FOUND_APPLIED = "found_applied"
+    FOUND_ABSENT = "found_absent"
+
+
+TRANSITIONS: Final[dict[tuple[WriteState, WriteEvent], WriteState]] = {
+    (WriteState.INTENT, WriteEvent.ANSWERED): WriteState.REPORTED,
+    (WriteState.INTENT, WriteEvent.WITHDRAWN): WriteState.WITHDRAWN,
+    (WriteState.INTENT, WriteEvent.LOST): WriteState.UNCERTAIN,
+    (WriteState.UNCERTAIN, WriteEvent.ANSWERED): WriteState.REPORTED,
+    (WriteState.UNCERTAIN, WriteEvent.FOUND_APPLIED): WriteState.APPLIED,
+    (WriteState.UNCERTAIN, WriteEvent.FOUND_ABSENT): WriteState.NOT_APPLIED,
+}
+
+
+class WrongTransition(ValueError):
+    """An event that cannot happen to a write in its state: for an operator, the record is already settled."""
+
+    def __init__(self, state: WriteState, event: WriteEvent) -> None:
+        """Name the state and the event."""
+        super().__init__(f"a write that is {state} cannot become {event}")
+        self.state = state
+        self.event = event
+
+
+@dataclass(frozen=True, slots=True)
+class LateAnswer:
+    """What the other side said after the caller had been cut off. `body` is kept up to a bound, `bytes` is its size."""
+
+    status: int
+    fields: tuple[tuple[str, str], ...]
+    body: bytes
+    bytes: int
+    elapsed_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRecord:
+    """One write. `opened_at` is Unix time in milliseconds, for people and for retention across restarts.
+
+    `origin` is where the unit belongs (`https://api.example.com:443`): keys and fingerprints of different origins
+    never meet. `target` has its query values hidden. `fingerprint` is empty while a streamed body is still passing.
+    """
+
+    id: str
+    state: WriteState
+    opened_at: int
+    origin: str
+    method: str
+    target: str
+    route: str
+    budget_id: str
+    step: int
+    key: str | None
+    fingerprint: str
+    phase: Phase = Phase.NOT_SENT
+    reason: str = ""
+    resolved_by: str = ""
+    answer: LateAnswer | None = None
+
+    @property
+    def unit(self) -> str:
+        """The piece of work that a retry would repeat: its key where it has one, else its fingerprint."""
+        return self.key if self.key is not None else self.fingerprint
+
+    def after(self, event: WriteEvent) -> WriteRecord:
+        """Return this record after an event. Raises WrongTransition."""
+        state = TRANSITIONS.get((self.state, event))
+        if state is None:
+            raise WrongTransition(self.state, event)
+        return replace(self, state=state)
+
+
+# Origin and unit, to the ids of the records that are of it.
+_Index = dict[tuple[str, str], set[str]]
+
+
+def _age(record: WriteRecord) -> tuple[int, str]:
+    return record.opened_at, record.id
+
+
+def _unresolved(record: WriteRecord, since: int) -> bool:
+    return record.state is WriteState.UNCERTAIN and record.opened_at >= since
+
+
+class WriteBook:
+    """The records that still matter, by id, by key and by fingerprint. Not safe for use from several threads."""
+
+    def __init__(self, records: Iterable[WriteRecord] = ()) -> None:
+        """Start with the records found on disk."""
+        self._records: dict[str, WriteRecord] = {}
+        self._by_key: _Index = {}
+        self._by_fingerprint: _Index = {}
+        for record in records:
+            self.put(record)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def get(self, id: str) -> WriteRecord | None:
+        """Return the record with this id, if it is still kept."""
+        return self._records.get(id)
+
+    def listed(self) -> list[WriteRecord]:
+        """Return every record that is or was uncertain, the oldest first."""
+        shown = (record for record in self._records.values() if record.state is not WriteState.INTENT)
+        return sorted(shown, key=_age)
+
+    def pending(self) -> int:
+        """Return how many writes are uncertain now."""
+        return sum(record.state is WriteState.UNCERTAIN for record in self._records.values())
+
+    def put(self, record: WriteRecord) -> None:
+        """Add a record, or take a new state of one."""
+        self.drop(record.id)
+        self._records[record.id] = record
+        for index, unit in self._units(record):
+            index.setdefault(unit, set()).add(record.id)
+
+    def drop(self, id: str) -> None:
+        """Forget a record; unknown ids are no error, since ends can be reported twice."""
+        record = self._records.pop(id, None)
+        if record is None:
+            return
+        for index, unit in self._units(record):
+            ids = index.get(unit)
+            if ids is not None:
+                ids.discard(id)
+                if not ids:
+                    del index[unit]
+
+    def blocking(
+        self, guard: Guard, origin: str, key: str | None, fingerprint: str, *, key_honoured: bool, since: int
+    ) -> WriteRecord | None:
+        """Return the unresolved record that a write would repeat, the oldest of them, or None when it may be sent.
+
+        `since` is the Unix time in milliseconds before which an uncertain record no longer blocks. With a key that
+        the other side honours, a repeat under the same key is no repetition: it is left to the other side.
+        """
+        if guard is Guard.NONE:
+            return None
+        honoured = key_honoured and key is not None
+        found: list[WriteRecord] = []
+        if key is not None and not honoured:
+            same_key = self._of(self._by_key, origin, key)
+            found += (
+                record
+                for record in same_key
+                if record.state is WriteState.INTENT or _unresolved(record, since)
+            )
+        if guard is Guard.FINGERPRINT:
+            same_work = self._of(self._by_fingerprint, origin, fingerprint)
+            found += (
+                record
+                for record in same_work
+                if _unresolved(record, since) and not (honoured and record.key == key)
+            )
+        return min(found, key=_age, default=None)
+
+    def _of(self, index: _Index, origin: str, unit: str) -> Iterator[WriteRecord]:
+        return (self._records[id] for id in index.get((origin, unit), ()))
+
+    def _units(self, record: WriteRecord) -> list[tuple[_Index, tuple[str, str]]]:
+        units = []
+        if record.key is not None:
+            units.append((self._by_key, (record.origin, record.key)))
+        if record.fingerprint:
+            units.append((self._by_fingerprint, (record.origin, record.fingerprint)))
+        return units
