@@ -1,0 +1,45 @@
+"""Every key that the tables hold, with its reader and its built-in value: what the documentation is held against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import yaml
+
+from proxy.config.reading import INLINE, ListOf, Reader, Report, Section, Value
+from proxy.config.schema import POLICY
+
+NOTHING = object()  # a key that leaves no trace in the policy
+
+
+class Row(NamedTuple):
+    """A key of the tables."""
+
+    reader: Reader
+    built_in: Any
+
+
+def rows(section: Section, path: str, owner: Any) -> Iterator[tuple[str, Row]]:
+    """Yield the keys below a section with their dotted paths. `owner` holds the built-in values."""
+    for name, (reader, attribute) in section.keys.items():
+        key = f"{path}.{name}".lstrip(".")
+        built_in = owner if attribute == INLINE else getattr(owner, attribute)
+        if isinstance(reader, Section):
+            yield from rows(reader, key, built_in)
+        elif isinstance(reader, ListOf) and isinstance(reader.reader, Section):
+            yield from rows(reader.reader, f"{key}[]", reader.reader.build())
+        else:
+            yield key, Row(reader, NOTHING if attribute == INLINE else built_in)
+
+
+ROWS = dict(rows(POLICY, "", POLICY.build()))
+
+
+def read_alone(reader: Reader, text: str) -> tuple[Any, list[str]]:
+    """Return what a reader makes of one value, and the remedies of the faults it finds."""
+    report = Report("alone")
+    node = yaml.compose(text, Loader=yaml.SafeLoader)
+    assert node is not None
+    value = Value(node, "key", 1, report).read(reader)
+    return value, [f"{fault.problem}; {fault.remedy}" for fault in report.faults]
