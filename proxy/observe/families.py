@@ -1,0 +1,184 @@
+"""Every family of metrics that a scrape can show, with its words. The names are part of the contract.
+
+Labels are names of routes and words of a fixed vocabulary, never hosts, paths or ids, so the number of series is
+bounded by the policy. Bounds of histograms are milliseconds here, as records have them, and seconds in a scrape.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+
+class Type(StrEnum):
+    """What kind of number a family is."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+    INFO = "info"
+
+
+class Family(NamedTuple):
+    """One family. An info's labels come with its values; `bounds` are a histogram's, in milliseconds."""
+
+    name: str
+    type: Type
+    help: str
+    labels: tuple[str, ...] = ()
+    bounds: tuple[float, ...] = ()
+
+
+def _by_name(*families: Family) -> dict[str, Family]:
+    return {family.name: family for family in families}
+
+
+_SPANS: Final = (1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000, 300_000)
+_WAITS: Final = (0.1, 0.5, 1, 5, 10, 50, 100, 500, 1000, 5000, 30_000)
+_ALLOWANCES: Final = (10, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000, 300_000, 3_600_000)
+_LATENESS: Final = (0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 20, 50, 100)
+
+C, G, H, I = Type.COUNTER, Type.GAUGE, Type.HISTOGRAM, Type.INFO  # noqa: E741 - a column of the table
+
+# What `Metrics` counts itself, from the records.
+STEPS: Final = Family(
+    "waterclock_steps_total",
+    C,
+    "Steps that have ended, by what they were, how they ended and what is known of their effect.",
+    ("route", "kind", "outcome", "effect"),
+)
+REFUSALS: Final = Family(
+    "waterclock_step_refusals_total",
+    C,
+    "Steps that were never sent because the budget (outcome refused) or admission (outcome shed) said no.",
+    ("route", "reason"),
+)
+CUTS: Final = Family(
+    "waterclock_step_cuts_total",
+    C,
+    "Steps that were cut at their allowance, by the limit that had made the allowance what it was.",
+    ("route", "limit"),
+)
+FAILURES: Final = Family(
+    "waterclock_step_failures_total",
+    C,
+    "Steps that failed on the way to the tool or back (outcomes connect_failed and upstream_failed).",
+    ("route", "reason"),
+)
+WOULD: Final = Family(
+    "waterclock_step_would_total",
+    C,
+    "Steps that were let through by mode observe, by what mode enforce would have done to them.",
+    ("route", "would"),
+)
+DURATION: Final = Family(
+    "waterclock_step_duration_seconds",
+    H,
+    "Time from the arrival of a step's request head to its end.",
+    ("route",),
+    _SPANS,
+)
+WAIT: Final = Family(
+    "waterclock_step_wait_seconds",
+    H,
+    "Time from the arrival of a step's request head until its first byte could be sent on.",
+    ("route",),
+    _WAITS,
+)
+ALLOWANCE: Final = Family(
+    "waterclock_step_allowance_seconds",
+    H,
+    "Time that a step was allowed, as fixed on its arrival. Steps without any limit are left out.",
+    ("route",),
+    _ALLOWANCES,
+)
+LATENESS: Final = Family(
+    "waterclock_cut_lateness_seconds",
+    H,
+    "How much later than its allowance a step was cut.",
+    (),
+    _LATENESS,
+)
+RESPONSE_BYTES: Final = Family(
+    "waterclock_response_bytes_total", C, "Bytes of response bodies relayed to callers.", ("route",)
+)
+ATTEMPTS: Final = Family(
+    "waterclock_attempts_total",
+    C,
+    "Attempts that the steps took, the first one of each included.",
+    ("route",),
+)
+MALFORMED: Final = Family(
+    "waterclock_malformed_requests_total",
+    C,
+    "Bytes from callers that were no request, by what was wrong.",
+    ("reason",),
+)
+OPAQUE: Final = Family(
+    "waterclock_opaque_connections_total",
+    C,
+    "Connections whose calls cannot be seen here, by the way they came in.",
+    ("way",),
+)
+EXTENSIONS: Final = Family(
+    "waterclock_budget_extensions_ignored_total", C, "Attempts to lengthen an open budget, which never grows."
+)
+SOURCE_FAILURES: Final = Family(
+    "waterclock_metrics_source_failures_total",
+    C,
+    "Families that a scrape went without because reading their source failed.",
+)
+
+# What others know, and `Metrics.watch` or `Metrics.inform` is told where to read.
+WATCHED: Final = _by_name(
+    Family(
+        "waterclock_step_records_dropped_total",
+        C,
+        "Log lines given up because their reader was too slow or gone.",
+    ),
+    Family("waterclock_log_write_errors_total", C, "Failed attempts to write to the log."),
+    Family("waterclock_steps_in_flight", G, "Steps that have begun and not ended."),
+    Family("waterclock_budgets_open", G, "Budgets that are known and whose time is not over."),
+    Family("waterclock_client_connections", G, "Connections from callers."),
+    Family("waterclock_upstream_connections", G, "Connections to tools, by what they are doing.", ("state",)),
+    Family("waterclock_opaque_connections_active", G, "Open connections whose calls cannot be seen here."),
+    Family("waterclock_uncertain_writes", G, "Writes of unknown effect that nobody has resolved."),
+    Family("waterclock_journal_commits_total", C, "Groups of records made durable by the journal of writes."),
+    Family(
+        "waterclock_journal_failures_total", C, "Groups of records that the journal could not make durable."
+    ),
+    Family(
+        "waterclock_journal_healthy",
+        G,
+        "Whether the last attempt to write the journal succeeded (1) or not (0).",
+    ),
+    Family("waterclock_journal_size_bytes", G, "Size of the journal on disk."),
+    Family(
+        "waterclock_policy_reloads_total", C, "Attempts to load another policy, by their result.", ("result",)
+    ),
+    Family(
+        "waterclock_policy_last_reload_successful",
+        G,
+        "Whether the last policy offered is in force (1) or not (0).",
+    ),
+    Family("waterclock_policy_info", I, "The policy in force: the digest of its file, and its mode."),
+    Family("waterclock_build_info", I, "The build that is running."),
+)
+
+COUNTED: Final = _by_name(
+    STEPS,
+    REFUSALS,
+    CUTS,
+    FAILURES,
+    WOULD,
+    DURATION,
+    WAIT,
+    ALLOWANCE,
+    LATENESS,
+    RESPONSE_BYTES,
+    ATTEMPTS,
+    MALFORMED,
+    OPAQUE,
+    EXTENSIONS,
+    SOURCE_FAILURES,
+)

@@ -1,0 +1,24 @@
+"""Who is told of every step: the log and the metrics, so that the counters equal the records."""
+
+from __future__ import annotations
+
+from proxy.core.step import StepRecord
+from proxy.observe.metrics import Metrics
+from proxy.observe.steplog import StepLog
+
+
+class Observer:
+    """Hands each record to both. What no step stands for is only counted."""
+
+    def __init__(self, log: StepLog, metrics: Metrics) -> None:
+        """Write to `log` and count in `metrics`."""
+        self._write = log.write
+        self._count = metrics.step
+        self.malformed = metrics.malformed
+        self.opaque = metrics.opaque
+        self.extension_ignored = metrics.extension_ignored
+
+    def step(self, record: StepRecord) -> None:
+        """Take the record of a step that has ended."""
+        self._count(record)
+        self._write(record)

@@ -1,0 +1,34 @@
+"""One record, two readers."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from proxy.observe import families
+from proxy.observe.metrics import Metrics
+from proxy.observe.observer import Observer
+from proxy.observe.steplog import StepLog
+from tests.observe.records import plain
+
+
+def test_each_step_is_logged_and_counted(tmp_path: Path) -> None:
+    """As many lines as the counters say."""
+    path = tmp_path / "log"
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT)
+    log, metrics = StepLog(fd), Metrics()
+    observer = Observer(log, metrics)
+    for number in range(10):
+        observer.step(plain(step=number))
+    observer.malformed("bad_framing")
+    observer.opaque("connect")
+    observer.extension_ignored()
+    assert log.close() == 0
+    os.close(fd)
+    assert [json.loads(line)["step"] for line in path.read_text().splitlines()] == list(range(10))
+    values = {sampled.family: sampled.values for sampled in metrics.collect()}
+    assert list(values[families.STEPS].values()) == [10]
+    assert list(values[families.MALFORMED].values()) == [1]
+    assert list(values[families.OPAQUE].values()) == [1]
+    assert list(values[families.EXTENSIONS].values()) == [1]
