@@ -1,0 +1,109 @@
+"""What the sidecar adds to an answer, and the answers that are its own.
+
+Every answer carries the annotation: which budget, what is left, what was allowed, how the step ended. Own headers are
+removed from what others sent before they are set.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from proxy.core.calls import Effect, Outcome, Phase, Retry
+from proxy.core.problem import Problem
+from proxy.core.reasons import TABLE, Case, Reason, proxy_error_of
+from proxy.wire.events import WireFault
+from proxy.wire.render import reason_phrase, response_head
+
+OWN_FIELDS: Final = frozenset(
+    {
+        b"budget-remaining-ms",
+        b"budget-id",
+        b"budget-reserve-ms",
+        b"budget-stage",
+        b"budget-phase",
+        b"budget-depth",
+        b"budget-retry",
+        b"budget-allowed-ms",
+        b"budget-elapsed-ms",
+        b"budget-outcome",
+        b"budget-record",
+        b"budget-degraded",
+        b"budget-steps",
+        b"budget-verdict",
+    }
+)
+"""The names that are ours, in requests and answers alike: what came under them never passes through."""
+
+
+def outcome_item(
+    outcome: str,
+    *,
+    effect: str | None = None,
+    retry: str | None = None,
+    reason: str | None = None,
+    phase: str | None = None,
+    would: str | None = None,
+) -> str:
+    """Return the value of `Budget-Outcome`: an RFC 9651 item, a token with parameters that are tokens."""
+    parameters = (("effect", effect), ("retry", retry), ("reason", reason), ("phase", phase), ("would", would))
+    return outcome + "".join(f"; {name}={value}" for name, value in parameters if value is not None)
+
+
+def annotation(
+    budget_id: str | None, remaining_ms: int | None, allowed_ms: int | None, elapsed_ms: int, outcome: str, record: str
+) -> list[bytes]:
+    """Return the annotation's field lines. A figure that does not exist (no budget, no allowance) has no line."""
+    lines = [
+        b"Budget-Elapsed-Ms: %d\r\n" % elapsed_ms,
+        b"Budget-Outcome: %b\r\n" % outcome.encode(),
+        b"Budget-Record: %b\r\n" % record.encode(),
+    ]
+    if allowed_ms is not None:
+        lines.append(b"Budget-Allowed-Ms: %d\r\n" % allowed_ms)
+    if budget_id is not None:
+        lines.append(b"Budget-Id: %b\r\n" % budget_id.encode())
+    if remaining_ms is not None:
+        lines.append(b"Budget-Remaining-Ms: %d\r\n" % remaining_ms)
+    return lines
+
+
+def own_answer(problem: Problem, annotated: list[bytes], *, retriable: bool, close: bool, bodiless: bool) -> bytes:
+    """Return a whole response of the sidecar's own: `application/problem+json`, annotated.
+
+    `retriable`: a client's own retry may help and still fits, for the SDKs that look (`x-should-retry`).
+    `bodiless`: the answer to a HEAD request, which describes the body and leaves it out.
+    """
+    body = problem.body()
+    error = proxy_error_of(problem.case, problem.reason)
+    flag = b"true" if retriable and TABLE[problem.case].retriable else b"false"
+    lines = [
+        b"Content-Type: application/problem+json\r\n",
+        b"Content-Length: %d\r\n" % len(body),
+        b"Cache-Control: no-store\r\n",
+        b"x-should-retry: %b\r\n" % flag,
+        b"stripe-should-retry: %b\r\n" % flag,
+        f"Proxy-Status: waterclock; error={error}\r\n".encode(),
+        *annotated,
+    ]
+    if close:
+        lines.append(b"Connection: close\r\n")
+    head = response_head(problem.status, reason_phrase(problem.status), lines)
+    return head if bodiless else head + body
+
+
+def malformed_answer(fault: WireFault) -> bytes:
+    """Return the answer to bytes that are no request, after which the connection closes."""
+    problem = Problem(
+        case=Case.MALFORMED,
+        status=fault.status,
+        detail=fault.detail,
+        outcome=Outcome.REFUSED,
+        effect=Effect.NONE,
+        phase=Phase.NOT_SENT,
+        reason=Reason.MALFORMED,
+    )
+    item = outcome_item(
+        Outcome.REFUSED, effect=Effect.NONE, retry=Retry.NEVER, reason=Reason.MALFORMED, phase=Phase.NOT_SENT
+    )
+    annotated = [b"Budget-Outcome: %b\r\n" % item.encode()]
+    return own_answer(problem, annotated, retriable=False, close=True, bodiless=False)

@@ -1,0 +1,102 @@
+"""Looking at one call before anything is done about it: where it goes, what it states, what is decided.
+
+The result is a value. `call` acts on it, `waterclock explain` prints it.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from proxy.core.budget import UNLIMITED, Budget
+from proxy.core.budgets import Budgets
+from proxy.core.calls import Kind, kind_of_method
+from proxy.core.decision import UNLIMITED_STEP, Decision, decide
+from proxy.core.kinds import early_kind
+from proxy.core.limits import NOTHING_STATED, Limits, MalformedLimit, read_limits
+from proxy.core.policy import Correlation, OnMissing, Policy, Route
+from proxy.core.reasons import Reason
+from proxy.core.routing import Router
+from proxy.core.target import Origin, Target
+from proxy.dataplane.ways import BadTarget, way_in
+from proxy.net.own import OwnPorts
+from proxy.wire.events import RequestHead
+
+NOWHERE: Final = Origin("http", "", 0)
+
+
+class Considered(NamedTuple):
+    """What is known and decided of a call from its head alone.
+
+    `sendable`: it has somewhere to go, so that `mode: observe` can let it pass. `subscription`: a standing ear and no
+    step (an upgrade or an event stream without a stated budget).
+    """
+
+    target: Target
+    route: Route
+    limits: Limits
+    kind: Kind
+    budget: Budget | None
+    decision: Decision
+    sendable: bool = True
+    subscription: bool = False
+
+
+def consider(
+    policy: Policy,
+    router: Router,
+    budgets: Budgets,
+    own: OwnPorts,
+    head: RequestHead,
+    original: tuple[str, int] | None,
+    arrival: int,
+    fresh_id: str,
+) -> Considered:
+    """Return what is decided of a request that arrived at `arrival`. A budget that it names is opened or shortened."""
+    try:
+        target, route = way_in(head, original, router, own)
+    except BadTarget as bad:
+        target = Target(NOWHERE, "", head.target)
+        decision = Decision(UNLIMITED, None, bad.reason, bad.detail)
+        return Considered(
+            target, policy.fallback, NOTHING_STATED, kind_of_method(head.method), None, decision, sendable=False
+        )
+    kind = early_kind(route, head.method, target)
+    try:
+        limits = limits_of(policy, route, head)
+    except MalformedLimit as malformed:
+        decision = Decision(UNLIMITED, None, Reason.MALFORMED, f"The header {malformed}.")
+        return Considered(target, route, NOTHING_STATED, kind, None, decision)
+    if not limits.stated and listens(head):
+        return Considered(target, route, limits, kind, None, UNLIMITED_STEP, subscription=True)
+    return weighed(policy, budgets, arrival, fresh_id, target, route, limits, kind)
+
+
+def limits_of(policy: Policy, route: Route, head: RequestHead) -> Limits:
+    """Read what a head states, by the names that its route uses. Raises MalformedLimit."""
+    by_trace = Correlation.TRACEPARENT in policy.budget.correlate
+    return read_limits(head.index, route.idempotency.header, by_trace=by_trace)
+
+
+def weighed(
+    policy: Policy,
+    budgets: Budgets,
+    arrival: int,
+    fresh_id: str,
+    target: Target,
+    route: Route,
+    limits: Limits,
+    kind: Kind,
+) -> Considered:
+    """Find the budget of a call that can go somewhere, and decide."""
+    budget = budgets.find(limits, policy.budget, arrival, fresh_id).budget
+    if budget is None and policy.budget.on_missing is OnMissing.REFUSE:
+        detail = "The call states no budget, and this sidecar takes none without: send Budget-Remaining-Ms."
+        return Considered(target, route, limits, kind, None, Decision(UNLIMITED, None, Reason.NO_BUDGET, detail))
+    return Considered(target, route, limits, kind, budget, decide(policy, route, limits, budget, arrival))
+
+
+def listens(head: RequestHead) -> bool:
+    """Say whether a request asks for a standing ear: an upgrade, or a GET that accepts an event stream and no more."""
+    if head.upgrade is not None:
+        return True
+    return head.method == "GET" and head.get(b"accept") == b"text/event-stream"

@@ -1,0 +1,70 @@
+"""The record of one write, kept in step with the book and the journal.
+
+Each method is one event of the write's life (`core.writes.TRANSITIONS`). The book knows at once; the journal calls
+back when the disk knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from proxy.core.calls import Phase
+from proxy.core.writes import TRANSITIONS, LateAnswer, WriteEvent, WriteRecord
+from proxy.dataplane.plane import Plane
+
+
+class Intent:
+    """A write that is about to be sent, or was."""
+
+    __slots__ = ("_plane", "record")
+
+    def __init__(self, plane: Plane, record: WriteRecord) -> None:
+        """Take a record in its first state; nothing is kept of it before `declare`."""
+        self._plane = plane
+        self.record = record
+
+    def declare(self, done: Callable[[Exception | None], None]) -> None:
+        """Put the intent on disk; `done` says when it is there, and only then may a byte leave."""
+        self._plane.book.put(self.record)
+        self._plane.journal.put(self.record, done)
+
+    def withdraw(self) -> None:
+        """Take the intent back: not a byte has left."""
+        self._plane.book.drop(self.record.id)
+        self._plane.journal.drop(self.record.id)
+
+    def identify(self, fingerprint: str) -> None:
+        """Add the fingerprint of a body that was too large to be held, now that it has passed."""
+        self._keep(replace(self.record, fingerprint=fingerprint))
+
+    def answered(self, done: Callable[[Exception | None], None]) -> None:
+        """Settle: the whole answer is here. `done` says when the disk no longer holds the intent against it."""
+        id, journal = self.record.id, self._plane.journal
+
+        def dropped(error: Exception | None) -> None:
+            if error is not None:
+                journal.drop(id)  # nobody waits any more: the journal sees it through when it can
+            done(error)
+
+        self._plane.book.drop(id)
+        journal.drop(id, dropped)
+
+    def lost(self, phase: Phase, reason: str) -> None:
+        """Give up on the answer: from here on the effect is uncertain."""
+        self._keep(replace(self.record.after(WriteEvent.LOST), phase=phase, reason=reason))
+
+    def answered_late(self, answer: LateAnswer) -> None:
+        """Keep the answer that came after the caller had been told that the effect is uncertain.
+
+        Someone may have settled the record in the meantime; the answer is evidence, so it is kept all the same.
+        """
+        current = self._plane.book.get(self.record.id) or self.record
+        if (current.state, WriteEvent.ANSWERED) in TRANSITIONS:
+            current = replace(current.after(WriteEvent.ANSWERED), resolved_by="late answer")
+        self._keep(replace(current, phase=Phase.COMPLETE, answer=answer))
+
+    def _keep(self, record: WriteRecord) -> None:
+        self.record = record
+        self._plane.book.put(record)
+        self._plane.journal.put(record)

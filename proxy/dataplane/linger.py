@@ -1,0 +1,69 @@
+"""Listening on after a write was cut: a late answer turns `uncertain` into `reported`.
+
+The caller has been told that the effect is unknown. If the other side still answers while the sidecar lingers, that
+answer is kept with the record, where `waterclock uncertain show` finds it, and the guard no longer holds the unit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from proxy.core.units import SECOND, exact_ms
+from proxy.dataplane.intent import Intent
+from proxy.dataplane.plane import Plane
+from proxy.dataplane.response import ResponseSide
+from proxy.net.connection import UpstreamConnection
+from proxy.wire.events import END, Event, ResponseHead, WireFault
+
+
+class Linger:
+    """The sink of a cut write's connection, until the late answer, its failure, or the end of patience."""
+
+    __slots__ = ("_arrival", "_connection", "_intent", "_plane", "_response", "_timer")
+
+    def __init__(
+        self,
+        plane: Plane,
+        intent: Intent,
+        connection: UpstreamConnection,
+        response: ResponseSide,
+        arrival: int,
+    ) -> None:
+        """Take the connection over. `response`: what has arrived of the answer so far."""
+        self._plane = plane
+        self._intent = intent
+        self._connection = connection
+        self._response = response
+        self._arrival = arrival
+        plane.lingering.add(self)
+        self._timer: asyncio.TimerHandle = plane.loop.call_later(plane.policy.writes.linger / SECOND, self._stop)
+        connection.hand_over(self)
+        connection.resume_reading()
+
+    def on_response(self, events: list[Event]) -> None:
+        """Take more of the answer. The connection is not used again: its exchange has not ended cleanly."""
+        for event in events:
+            if type(event) is bytes:
+                self._response.body(event)
+                self._response.trim()
+            elif type(event) is ResponseHead:
+                if not event.interim:
+                    self._response.begin(event, held=True)
+            elif event is END:
+                answer = self._response.as_late_answer(exact_ms(self._plane.clock() - self._arrival))
+                if answer is not None:
+                    self._intent.answered_late(answer)
+                self._stop()
+                return
+            elif type(event) is WireFault:
+                self._stop()
+                return
+
+    def on_congestion(self, congested: bool) -> None:
+        """Nothing more is sent."""
+
+    def _stop(self) -> None:
+        self._timer.cancel()
+        self._connection.abort()
+        self._plane.lingering.discard(self)
+        self._plane.ended()

@@ -1,0 +1,166 @@
+"""The response side of a call: what came from the upstream, and what of it may go to the client by now.
+
+The response to a write is held until it is complete, so that a call that is cut in the middle can still be answered
+with an honest 424; everything else passes as it comes. An event stream passes event by event, so that it can always
+be ended between two of them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from proxy.core.writes import LateAnswer
+from proxy.dataplane.answers import OWN_FIELDS
+from proxy.wire.events import Field, Framing, RequestHead, ResponseHead
+from proxy.wire.eventstream import EventBoundary, error_event
+from proxy.wire.fields import HOP_BY_HOP, dropped, via
+from proxy.wire.render import LAST_CHUNK, chunk, last_chunk_with, line, lines, response_head
+
+KEPT_BYTES: Final = 65_536
+"""How much of a late answer's body is kept with the record."""
+
+_DROPPED: Final = frozenset({*HOP_BY_HOP, *OWN_FIELDS})
+_SECRET_FIELDS: Final = frozenset({b"set-cookie", b"authorization", b"www-authenticate", b"proxy-authenticate"})
+
+
+class ResponseSide:
+    """One response: its head, the part of its body that has not been passed on, and how it is framed for the client."""
+
+    __slots__ = ("_boundary", "_chunked", "_parts", "_request", "head", "head_sent", "held", "relayed", "size", "trailers")
+
+    def __init__(self, request: RequestHead) -> None:
+        """Wait for a head."""
+        self.head: ResponseHead | None = None
+        self.head_sent = False
+        self.held = False
+        self.size = 0
+        self.relayed = 0
+        self.trailers: list[Field] = []
+        self._request = request
+        self._parts: list[bytes] = []
+        self._chunked = False
+        self._boundary: EventBoundary | None = None
+
+    # -- from the upstream -----------------------------------------------------------------------------------------
+
+    def begin(self, head: ResponseHead, *, held: bool) -> None:
+        """Take the final head. `held`: pass nothing on until `release` or the end."""
+        self.head = head
+        self.held = held
+        unsized = head.framing is Framing.CHUNKED or head.framing is Framing.UNTIL_CLOSE
+        self._chunked = unsized and self._request.minor == 1
+        if unsized and self.is_event_stream:
+            self._boundary = EventBoundary()
+
+    def body(self, data: bytes) -> None:
+        """Take a part of the body."""
+        self.size += len(data)
+        if self._boundary is not None:
+            data = self._boundary.feed(data)
+        if data:
+            self._parts.append(data)
+
+    @property
+    def by_event(self) -> bool:
+        """Whether this stream passes event by event, so that it can be ended between two of them."""
+        return self._boundary is not None
+
+    @property
+    def is_event_stream(self) -> bool:
+        """Whether this is a `text/event-stream` that can be read here: not compressed."""
+        head = self.head
+        if head is None:
+            return False
+        content_type = head.get(b"content-type")
+        return (
+            content_type is not None
+            and content_type[:17].lower() == b"text/event-stream"
+            and head.get(b"content-encoding") is None
+        )
+
+    @property
+    def ends_with_close(self) -> bool:
+        """Whether the client can see the end of this response only by the end of its connection."""
+        head = self.head
+        unsized = head is not None and head.framing in (Framing.CHUNKED, Framing.UNTIL_CLOSE)
+        return unsized and not self._chunked
+
+    # -- to the client ---------------------------------------------------------------------------------------------
+
+    def pending(self, *, ended: bool) -> bytes:
+        """Return the body bytes that may be passed on now, framed for the client, and let go of them."""
+        parts = self._parts
+        if ended and self._boundary is not None:
+            tail = self._boundary.flush()
+            if tail:
+                parts.append(tail)
+        body = parts[0] if len(parts) == 1 else b"".join(parts)
+        parts.clear()
+        self.relayed += len(body)
+        if not self._chunked:
+            return body
+        framed = chunk(body) if body else b""
+        if not ended:
+            return framed
+        return framed + (last_chunk_with(self.trailers) if self.trailers else LAST_CHUNK)
+
+    def rendered_head(self, pseudonym: bytes, annotated: list[bytes], *, close: bool) -> bytes:
+        """Return the head for the client."""
+        head = self.head
+        assert head is not None
+        self.head_sent = True
+        rendered = lines(head.fields, dropped(head, _DROPPED))
+        rendered += annotated
+        if self._chunked:
+            rendered.append(b"Transfer-Encoding: chunked\r\n")
+        if close:
+            rendered.append(b"Connection: close\r\n")
+        elif self._request.minor == 0:
+            rendered.append(b"Connection: keep-alive\r\n")
+        if head.status == 101:
+            rendered += [b"Connection: Upgrade\r\n", line(b"Upgrade", head.get(b"upgrade") or b"")]
+        rendered.append(via(head, pseudonym))
+        return response_head(head.status, head.reason, rendered)
+
+    def ending(self, payload: bytes) -> bytes:
+        """Return the end of a stream that is cut, in its own form, or nothing where it has none.
+
+        There is no final chunk: to a client that does not know the event, the stream broke off (promise 6).
+        """
+        if self._boundary is None or not self._boundary.between_events:
+            return b""
+        event = error_event(payload)
+        return chunk(event) if self._chunked else event
+
+    def discard(self) -> None:
+        """Let go of what has not been passed on: the client gets another answer."""
+        self._parts.clear()
+
+    # -- for the record --------------------------------------------------------------------------------------------
+
+    def for_linger(self) -> ResponseSide:
+        """Return a side of its own for a late answer, with what was held of it so far."""
+        late = ResponseSide(self._request)
+        if self.head is not None:
+            late.begin(self.head, held=True)
+            late.size = self.size
+            late._parts = list(self._parts)
+        return late
+
+    def as_late_answer(self, elapsed_ms: float) -> LateAnswer | None:
+        """Return what is kept of a whole answer that nobody is waiting for any more."""
+        if self.head is None:
+            return None
+        fields = tuple(
+            (name.decode("latin-1"), value.decode("latin-1"))
+            for lower, name, value in self.head.fields
+            if lower not in _SECRET_FIELDS
+        )
+        body = b"".join(self._parts)
+        return LateAnswer(self.head.status, fields, body[:KEPT_BYTES], self.size, elapsed_ms)
+
+    def trim(self) -> None:
+        """Keep no more of the body than a late answer keeps."""
+        if sum(map(len, self._parts)) > KEPT_BYTES:
+            self._parts = [b"".join(self._parts)[:KEPT_BYTES]]
+

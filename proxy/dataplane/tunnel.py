@@ -1,0 +1,190 @@
+"""Opaque connections on their way in: a CONNECT (RFC 9110 §9.3.6), or a redirected connection that is not HTTP/1.1.
+
+Both open a connection, and then are a `Relay`. A CONNECT may be refused by the policy for its host or port, and is
+answered; a redirected connection has no way to be told, so it is only closed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from proxy.core.budget import UNLIMITED
+from proxy.core.budgets import Budgets
+from proxy.core.calls import Kind, Outcome, Phase, Would
+from proxy.core.decision import Decision
+from proxy.core.limits import NOTHING_STATED, MalformedLimit
+from proxy.core.policy import Policy, Tunnel
+from proxy.core.reasons import Reason
+from proxy.core.routing import Router
+from proxy.core.target import Origin, Target, split_authority
+from proxy.dataplane.consider import NOWHERE, Considered, limits_of, weighed
+from proxy.dataplane.plane import Plane
+from proxy.dataplane.relay import Relay
+from proxy.dataplane.step import Step
+from proxy.dataplane.ways import names_sidecar
+from proxy.net.connection import UpstreamConnection
+from proxy.net.errors import DialError
+from proxy.net.own import OwnPorts
+from proxy.net.pool import Ticket
+from proxy.wire.events import Event, Field, RequestHead, WireFault
+from proxy.wire.render import response_head
+
+if TYPE_CHECKING:
+    from proxy.dataplane.client import Client
+
+_CONNECT_PORT = 443
+
+
+def consider_tunnel(
+    policy: Policy,
+    router: Router,
+    budgets: Budgets,
+    own: OwnPorts,
+    head: RequestHead,
+    address: str | None,
+    arrival: int,
+    fresh_id: str,
+) -> Considered:
+    """Return what is decided of a connection to the authority in `head.target`; `address`: where iptables found it going."""
+    try:
+        host, port = split_authority(head.target, _CONNECT_PORT)
+    except ValueError as problem:
+        target = Target(NOWHERE, "", head.target)
+        decision = Decision(UNLIMITED, None, Reason.MALFORMED, f"The CONNECT target cannot be used: {problem}.")
+        return Considered(target, policy.fallback, NOTHING_STATED, Kind.OPAQUE, None, decision, sendable=False)
+    target = Target(Origin("tcp", host, port, address), head.target, "")
+    route = router.by_target(host, "", "CONNECT")
+    refusal = None
+    if names_sidecar(own, host, port):
+        refusal = Decision(UNLIMITED, None, Reason.LOOP, f"{head.target} is the sidecar itself.")
+        return Considered(target, route, NOTHING_STATED, Kind.OPAQUE, None, refusal, sendable=False)
+    try:
+        limits = limits_of(policy, route, head)
+    except MalformedLimit as malformed:
+        refusal = Decision(UNLIMITED, None, Reason.MALFORMED, f"The header {malformed}.")
+        return Considered(target, route, NOTHING_STATED, Kind.OPAQUE, None, refusal)
+    case = weighed(policy, budgets, arrival, fresh_id, target, route, limits, Kind.OPAQUE)
+    denied = address is None and denial(policy.tunnel, host, port)
+    if denied and case.decision.refusal is None:
+        return case._replace(decision=case.decision._replace(refusal=Reason.TUNNEL_DENIED, detail=denied))
+    return case
+
+
+def denial(rules: Tunnel, host: str, port: int) -> str:
+    """Return the sentence that says why a CONNECT to this place is not allowed; empty when it is."""
+    if rules.ports is not None and port not in rules.ports:
+        allowed = ", ".join(map(str, sorted(rules.ports)))
+        return f"CONNECT to port {port} is not allowed; the policy's tunnel.ports are {allowed}."
+    if any(pattern.fullmatch(host) for pattern in rules.deny):
+        return f"CONNECT to {host} is denied by the policy's tunnel.deny."
+    if rules.allow and not any(pattern.fullmatch(host) for pattern in rules.allow):
+        return f"CONNECT to {host} is not among the policy's tunnel.allow."
+    return ""
+
+
+class Connect(Step):
+    """A CONNECT request. Has the face of a `call.Call` towards its client."""
+
+    __slots__ = ("_ticket", "client")
+
+    def __init__(self, plane: Plane, client: Client, head: RequestHead, arrival: int) -> None:
+        """Take the head; nothing happens before `begin`."""
+        super().__init__(plane, head, arrival)
+        self.kind = Kind.OPAQUE
+        self.client = client
+        self._ticket: Ticket | None = None
+
+    def begin(self) -> None:
+        """Consider the tunnel; the connection is opened when the request has ended."""
+        plane = self.plane
+        plane.observer.opaque("connect")
+        case = consider_tunnel(
+            self.policy, plane.router, plane.budgets, plane.own, self.head, None, self.arrival, self.record_id
+        )
+        if not self.take(case):
+            decision = case.decision
+            assert decision.refusal is not None
+            self._fail(Outcome.REFUSED, decision.refusal, decision.detail, plane.clock())
+        elif self.due is not None:
+            self.client.alarm.set(self.due)
+        else:
+            self.client.alarm.clear()
+
+    def on_request_end(self) -> None:
+        """Open the connection."""
+        self._ticket = self.plane.pool.request(self.case.target.origin, self)
+
+    def on_connection(self, connection: UpstreamConnection) -> None:
+        """Tell the client, and relay."""
+        self._ticket = None
+        self.phase = Phase.SENT
+        self.sent_at = self.plane.clock()
+        connection.begin(self, "CONNECT")
+        annotated = self.annotation("in_progress", self.sent_at, None, None)
+        head = response_head(200, "Connection established", annotated)
+        transport = self.client.transport
+        Relay(self, transport, connection).start(self.client.hand_over(), head)
+
+    def on_dial_failed(self, error: DialError) -> None:
+        """There is no connection."""
+        self._ticket = None
+        now = self.plane.clock()
+        if error.reason is Reason.LOOP:
+            self._fail(Outcome.REFUSED, error.reason, error.detail, now)
+        elif self.enforced and self.overdue(now):
+            self._cut(now)
+        else:
+            self._fail(Outcome.CONNECT_FAILED, error.reason, error.detail, now)
+
+    def on_alarm(self, now: int) -> None:
+        """The connection takes longer to open than the tunnel is allowed."""
+        if self.overdue(now):
+            self._cut(now)
+
+    def client_left(self, now: int) -> None:
+        """The client did not wait for the connection."""
+        if self.ended:
+            return
+        self._cancel()
+        self.finish(Outcome.CLIENT_GONE, Reason.CLIENT_LEFT, now)
+        self.client.call_done(keep=False)
+
+    def _cut(self, now: int) -> None:
+        if not self.enforced:
+            self.would = Would.CUT
+            self.due = None
+            return
+        self._cancel()
+        bound = self.case.decision.allowance.bound
+        self._fail(Outcome.DEADLINE_EXCEEDED, bound, "The connection could not be opened in the time allowed.", now)
+
+    def _fail(self, outcome: Outcome, reason: str, detail: str, now: int) -> None:
+        """Answer, and close: what follows on the connection was meant for somebody else."""
+        self.client.send(self.own_answer(outcome, reason, detail, now, close=True))
+        self.finish(outcome, reason, now)
+        self.client.call_done(keep=False)
+
+    def _cancel(self) -> None:
+        if self._ticket is not None:
+            self._ticket.cancel()
+            self._ticket = None
+
+    # -- the rest of a call's face: a CONNECT has no body, and nothing is relayed before it is open ------------------
+
+    def request_broken(self, problem: WireFault) -> None:
+        """Take no notice."""
+
+    def on_request_data(self, data: bytes) -> None:
+        """Take no notice."""
+
+    def on_request_trailers(self, fields: list[Field]) -> None:
+        """Take no notice."""
+
+    def on_client_congestion(self, congested: bool) -> None:
+        """Take no notice."""
+
+    def on_response(self, events: list[Event]) -> None:
+        """Take no notice."""
+
+    def on_congestion(self, congested: bool) -> None:
+        """Take no notice."""

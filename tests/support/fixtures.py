@@ -1,0 +1,33 @@
+"""Fixtures for tests that send calls through a real sidecar. A folder takes them by naming them in its conftest."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.sidecar import Sidecar
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def shared_sidecar() -> Iterator[Sidecar]:
+    """One sidecar for all tests that need nothing special of it: the built-in policy, and a short linger."""
+    with Sidecar("writes: {linger: 1s}") as sidecar:
+        yield sidecar
+
+
+@pytest.fixture
+def sidecar(shared_sidecar: Sidecar) -> Iterator[Sidecar]:
+    """The shared sidecar. A fault that it reports of itself fails the test in which it did."""
+    before = len(shared_sidecar.faults)
+    yield shared_sidecar
+    assert not shared_sidecar.faults[before:]
+
+
+@pytest.fixture
+def budget() -> str:
+    """A budget's id that no other test uses."""
+    return f"test-{next(_numbers)}"

@@ -1,0 +1,28 @@
+"""Ports for what a test starts. Each is handed out once in a run, so that nothing remembered of one meets another."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+
+# Below the range from which Linux takes the ports of outgoing connections (ip_local_port_range), so that no client
+# sits on one between the moment it is chosen and the moment it is bound.
+_FIRST, _LAST = 12_000, 32_000
+_taken: set[int] = set()
+_chance = random.Random(os.getpid())
+
+
+def free_port() -> int:
+    """A port of the loopback that nobody listens on, and that was not handed out before."""
+    while True:
+        port = _chance.randrange(_FIRST, _LAST)
+        if port in _taken:
+            continue
+        _taken.add(port)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        return port
