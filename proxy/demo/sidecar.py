@@ -1,0 +1,162 @@
+"""The sidecar of the demo: the real one, as a process of its own, with a folder and ports of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import socket
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import asynccontextmanager, suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import aiohttp
+
+STARTS_WITHIN: Final = 15.0
+LOGS_WITHIN: Final = 5.0
+STOPS_WITHIN: Final = 3.0
+LOOKS_EVERY: Final = 0.02
+_PORTS: Final = range(12_000, 32_000)
+
+# Without `-P` a folder called `proxy` in the working directory would be taken for ours.
+COMMAND: Final = (sys.executable, "-P", "-m", "proxy.cli")
+
+T = TypeVar("T")
+
+
+class Unable(Exception):
+    """The demo cannot be played, or not to its end: a sentence for whoever started it."""
+
+
+class Sidecar:
+    """A running sidecar, and what can be seen of it from outside. `folder` has its policy, log and journal."""
+
+    def __init__(self, folder: Path, policy: str) -> None:
+        """Choose free ports, and write the policy. `policy` has holes for the ports and the journal's path."""
+        self.policy_file = folder / "waterclock.yaml"
+        self._log = folder / "steps.jsonl"
+        self._complaints = folder / "stderr.txt"
+        outbound, control, self._metrics = _free_ports(3)
+        self.proxy = f"http://127.0.0.1:{outbound}"
+        self._control = f"http://127.0.0.1:{control}"
+        journal = json.dumps(str(folder / "journal.db"))
+        text = policy.format(outbound=outbound, control=control, metrics=self._metrics, journal=journal)
+        self.policy_file.write_text(text)
+
+    async def serve(self) -> Process:
+        """Start the process, and return it."""
+        with self._log.open("wb") as log, self._complaints.open("wb") as complaints:
+            return await asyncio.create_subprocess_exec(
+                *COMMAND, "run", "-c", str(self.policy_file), stdin=DEVNULL, stdout=log, stderr=complaints
+            )
+
+    async def ready(self, process: Process, session: aiohttp.ClientSession) -> None:
+        """Wait until calls can be sent through it. Raises Unable."""
+
+        async def look() -> bool:
+            if process.returncode is not None:
+                raise Unable(f"The sidecar did not start. It said: {self.complaints()}")
+            try:
+                async with session.get(f"http://127.0.0.1:{self._metrics}/readyz") as answer:
+                    return answer.status == 200
+            except aiohttp.ClientError:
+                return False
+
+        await until(look, STARTS_WITHIN, "The sidecar was not ready")
+        await self.ask(session, "/")  # the control API is loaded when it is first asked
+
+    def complaints(self) -> str:
+        """Return what it said on standard error."""
+        return self._complaints.read_text(errors="replace").strip() or "nothing"
+
+    async def records(self, ids: Collection[str]) -> dict[str, dict[str, Any]]:
+        """Return these lines of the step log, by their record ids, once all of them are written. Raises Unable."""
+
+        async def look() -> dict[str, dict[str, Any]] | None:
+            found = {line["record"]: line for line in self._lines() if line.get("record") in ids}
+            return found if len(found) == len(ids) else None
+
+        return await until(
+            look, LOGS_WITHIN, f"The step log had not all of the records {', '.join(sorted(ids))}"
+        )
+
+    def _lines(self) -> list[dict[str, Any]]:
+        whole, _, _ = self._log.read_bytes().rpartition(b"\n")
+        return [json.loads(line) for line in whole.splitlines()]
+
+    async def ask(self, session: aiohttp.ClientSession, path: str) -> dict[str, Any]:
+        """Return what the control API answers."""
+        async with session.get(self._control + path) as answer:
+            document: dict[str, Any] = await answer.json()
+            return document
+
+    async def command(self, *words: str) -> str:
+        """Run a `waterclock` command against this sidecar, and return what it prints, complaints included."""
+        process = await asyncio.create_subprocess_exec(
+            *COMMAND, *words, "-c", str(self.policy_file), stdin=DEVNULL, stdout=PIPE, stderr=STDOUT
+        )
+        try:
+            printed, _ = await process.communicate()
+        finally:
+            await _stop(process)
+        return printed.decode(errors="replace")
+
+
+@asynccontextmanager
+async def running(folder: Path, policy: str, session: aiohttp.ClientSession) -> AsyncIterator[Sidecar]:
+    """Run a sidecar until the block is left. Raises Unable."""
+    sidecar = Sidecar(folder, policy)
+    process = await sidecar.serve()
+    try:
+        await sidecar.ready(process, session)
+        yield sidecar
+    finally:
+        await _stop(process)
+
+
+async def until(look: Callable[[], Awaitable[T | None]], within: float, otherwise: str) -> T:
+    """Look again and again until there is something to see, and return it: what is waited for is another process.
+
+    Raises Unable, with `otherwise`, after `within` seconds.
+    """
+    try:
+        async with asyncio.timeout(within):
+            while not (seen := await look()):  # noqa: ASYNC110 - no event of ours tells of another process
+                await asyncio.sleep(LOOKS_EVERY)
+            return seen
+    except TimeoutError:
+        raise Unable(f"{otherwise} within {within:g} s.") from None
+
+
+async def _stop(process: Process) -> None:
+    """End a process, gently at first; one that has ended by itself is only waited for."""
+    with suppress(ProcessLookupError):
+        process.terminate()
+    try:
+        async with asyncio.timeout(STOPS_WITHIN):
+            await process.wait()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+
+
+def _free_ports(count: int) -> list[int]:
+    """Return ports of the loopback that nobody listens on.
+
+    They are below the range that the kernel takes ports of outgoing connections from, so that none of these comes to sit
+    on one before the sidecar does.
+    """
+    return list(islice((port for port in random.sample(_PORTS, len(_PORTS)) if _is_free(port)), count))
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
