@@ -1,0 +1,44 @@
+"""Waterclock with everything on: budgets, step log to a file, journal on disk, metrics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from textwrap import dedent
+from typing import Any
+
+from bench.peers.base import Site
+from bench.procs import HOST, Plan, find, free_port
+
+
+@dataclass(frozen=True)
+class Waterclock:
+    name: str = "waterclock"
+
+    def plan(self, site: Site) -> Plan:
+        outbound, control, metrics = free_port(), free_port(), free_port()
+        config = site.room / "waterclock.yaml"
+        config.write_text(
+            dedent(f"""\
+            listen:
+              outbound: {HOST}:{outbound}
+              control: {HOST}:{control}
+              metrics: {HOST}:{metrics}
+            journal: {{path: {site.room / "journal.db"}}}
+            """)
+        )
+        return Plan(
+            name=self.name,
+            argv=(find("waterclock", "pip install -e . in this checkout"), "run", "-c", str(config)),
+            port=outbound,
+            ready_port=metrics,
+            ready_path="/readyz",
+            log=site.room / "steps.log",
+            room=site.room,
+        )
+
+
+def lateness_ms(record: dict[str, Any]) -> float | None:
+    """How late a cut was by the sidecar's own clock, out of one step record."""
+    if record.get("outcome") != "deadline_exceeded":
+        return None
+    return float(record["elapsed_ms"]) - float(record["allowed_ms"])
