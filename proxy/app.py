@@ -68,7 +68,9 @@ class Sidecar:
         self._reloads = {"success": 0, "failure": 0}
         self._last_reload_failed = False
         self._journal = Journal(
-            journal_path(self.started_with), self.started_with.journal.sync, self.started_with.journal.retention
+            journal_path(self.started_with),
+            self.started_with.journal.sync,
+            self.started_with.journal.retention,
         )
         self._book = WriteBook()
         self._plane: Plane | None = None
@@ -108,7 +110,8 @@ class Sidecar:
         if record is None:
             raise KeyError(id)
         settled = replace(
-            record.after(WriteEvent.FOUND_APPLIED if applied else WriteEvent.FOUND_ABSENT), resolved_by="operator"
+            record.after(WriteEvent.FOUND_APPLIED if applied else WriteEvent.FOUND_ABSENT),
+            resolved_by="operator",
         )
         durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -155,15 +158,16 @@ class Sidecar:
         )
         self._watch_metrics(self._plane)
         self._server = await self._listen(self._plane, policy.listen.outbound)
-        health = await listen(health_app(self, self._metrics), policy.listen.metrics, "listen.metrics")
-        self._admin.append(health)
         control = await listen(control_app(self, unix_ms), policy.listen.control, "listen.control")
         self._admin.append(control)
-        self._own.add(health.address.port)
-        self._own.add(control.address.port)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
         loop.add_signal_handler(signal.SIGHUP, self._reload)
+        # Last of all: whoever asks there is told that the sidecar is ready, and may do anything with it.
+        health = await listen(health_app(self, self._metrics), policy.listen.metrics, "listen.metrics")
+        self._admin.append(health)
+        self._own.add(control.address.port)
+        self._own.add(health.address.port)
         if self._config is not None:
             loop.call_later(WATCH_SECONDS, self._watch_file, _identity(self._config))
         gc.collect()
@@ -230,7 +234,9 @@ class Sidecar:
     def _reload(self) -> None:
         """Put the file's policy in force, whole; a faulty one changes nothing."""
         if self._config is None or self._plane is None:
-            self._log.event("reload_ignored", problem="the sidecar was started without a file", remedy="run -c FILE")
+            self._log.event(
+                "reload_ignored", problem="the sidecar was started without a file", remedy="run -c FILE"
+            )
             return
         try:
             text = read(self._config)
@@ -238,7 +244,9 @@ class Sidecar:
         except ConfigError as error:
             self._reloads["failure"] += 1
             self._last_reload_failed = True
-            self._log.event("reload_failed", faults=[str(fault) for fault in error.faults], policy=digest(self._text))
+            self._log.event(
+                "reload_failed", faults=[str(fault) for fault in error.faults], policy=digest(self._text)
+            )
             return
         fixed = [
             name

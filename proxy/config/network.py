@@ -169,9 +169,7 @@ def _certificates(text: str) -> str:
             raise Refusal(f"there is no file {shown}", remedy)
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=text)
     except ssl.SSLError as error:
-        raise Refusal(
-            f"{shown} holds no usable certificate ({error.reason or error})", remedy
-        ) from None
+        raise Refusal(f"{shown} holds no usable certificate ({error.reason or error})", remedy) from None
     except (OSError, ValueError) as error:
         problem = f"{shown} cannot be read: {getattr(error, 'strerror', None) or error}"
         raise Refusal(problem, "check the path and its permissions") from None

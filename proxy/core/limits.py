@@ -75,12 +75,10 @@ NOTHING_STATED: Final = Limits()
 
 def _one(field: str, value: bytes) -> bytes:
     """Return the single member of a field that may have been repeated with the same value."""
-    members = value.split(b", ")
-    if len(members) > 1:
-        if any(member != members[0] for member in members):
-            raise MalformedLimit(field, "stated twice with different values; send it once")
-        return members[0]
-    return value
+    first, *others = value.split(b", ")
+    if any(other != first for other in others):
+        raise MalformedLimit(field, "stated twice with different values; send it once")
+    return first
 
 
 def number(field: str, value: bytes) -> int:

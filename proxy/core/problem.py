@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import NamedTuple
 
-from proxy.core.reasons import Case, row_of
+from proxy.core.reasons import Case, Row, row_of
 
 
 class Problem(NamedTuple):
@@ -29,10 +29,16 @@ class Problem(NamedTuple):
     remaining_ms: int | None = None
     idempotency_key: str | None = None
     record: str | None = None
+    retry_fits: bool = True
+
+    @property
+    def row(self) -> Row:
+        """What the answer table says for it."""
+        return row_of(self.case, self.reason, retry_fits=self.retry_fits)
 
     def body(self) -> bytes:
         """Return the JSON document, on one line with a line end, so that a terminal shows it well."""
-        row = row_of(self.case, self.reason)
+        row = self.row
         detail = self.detail or f"{row.title}."
         document = {
             "type": f"urn:waterclock:problem:{self.reason.replace('_', '-')}",

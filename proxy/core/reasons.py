@@ -150,6 +150,10 @@ TABLE: Final[dict[Case, Row]] = {
     ),
 }
 
+_NO_TIME: Final = (
+    "No time is left for another attempt under this budget. Go on without this call, and say what is missing."
+)
+
 _OF_REASON: Final[dict[str, Case]] = {
     Reason.UNRESOLVED_WRITE: Case.REPEATED,
     Reason.DEAD_LETTERED: Case.REPEATED,
@@ -207,10 +211,15 @@ def case_of(outcome: Outcome, reason: str, kind: Kind, phase: Phase, effect: Eff
     return Case.CONNECT_FAILED if outcome is Outcome.CONNECT_FAILED else Case.UPSTREAM_FAILED
 
 
-def row_of(case: Case, reason: str) -> Row:
-    """Return what an answer says, in words that are true for this reason."""
-    words = _WORDS.get((case, reason))
-    return TABLE[case] if words is None else TABLE[case]._replace(title=words[0], next=words[1])
+def row_of(case: Case, reason: str, *, retry_fits: bool = True) -> Row:
+    """Return what an answer says, in words that are true for this reason.
+
+    `retry_fits`: another attempt could still start under the same budget.
+    """
+    row, words = TABLE[case], _WORDS.get((case, reason))
+    if words is not None:
+        row = row._replace(title=words[0], next=words[1])
+    return row._replace(retriable=False, next=_NO_TIME) if row.retriable and not retry_fits else row
 
 
 def status_of(case: Case, statuses: Statuses) -> int:

@@ -6,11 +6,12 @@ removed from what others sent before they are set.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from proxy.core.calls import Effect, Outcome, Phase, Retry
 from proxy.core.problem import Problem
-from proxy.core.reasons import TABLE, Case, Reason, proxy_error_of
+from proxy.core.reasons import Case, Reason, proxy_error_of
 from proxy.wire.events import WireFault
 from proxy.wire.render import reason_phrase, response_head
 
@@ -35,6 +36,7 @@ OWN_FIELDS: Final = frozenset(
 """The names that are ours, in requests and answers alike: what came under them never passes through."""
 
 
+@lru_cache(maxsize=1024)
 def outcome_item(
     outcome: str,
     *,
@@ -43,14 +45,30 @@ def outcome_item(
     reason: str | None = None,
     phase: str | None = None,
     would: str | None = None,
+    journaled: bool = True,
 ) -> str:
-    """Return the value of `Budget-Outcome`: an RFC 9651 item, a token with parameters that are tokens."""
-    parameters = (("effect", effect), ("retry", retry), ("reason", reason), ("phase", phase), ("would", would))
+    """Return the value of `Budget-Outcome`: an RFC 9651 item, a token with parameters that are tokens.
+
+    Not `journaled`: the write went on though its intent is not on disk, and says so.
+    """
+    parameters = (
+        ("effect", effect),
+        ("retry", retry),
+        ("reason", reason),
+        ("phase", phase),
+        ("would", would),
+        ("journal", None if journaled else "off"),
+    )
     return outcome + "".join(f"; {name}={value}" for name, value in parameters if value is not None)
 
 
 def annotation(
-    budget_id: str | None, remaining_ms: int | None, allowed_ms: int | None, elapsed_ms: int, outcome: str, record: str
+    budget_id: str | None,
+    remaining_ms: int | None,
+    allowed_ms: int | None,
+    elapsed_ms: int,
+    outcome: str,
+    record: str,
 ) -> list[bytes]:
     """Return the annotation's field lines. A figure that does not exist (no budget, no allowance) has no line."""
     lines = [
@@ -67,15 +85,15 @@ def annotation(
     return lines
 
 
-def own_answer(problem: Problem, annotated: list[bytes], *, retriable: bool, close: bool, bodiless: bool) -> bytes:
+def own_answer(problem: Problem, annotated: list[bytes], *, close: bool, bodiless: bool) -> bytes:
     """Return a whole response of the sidecar's own: `application/problem+json`, annotated.
 
-    `retriable`: a client's own retry may help and still fits, for the SDKs that look (`x-should-retry`).
+    SDKs that look for it are told whether a retry of their own may help and still fits (`x-should-retry`).
     `bodiless`: the answer to a HEAD request, which describes the body and leaves it out.
     """
     body = problem.body()
     error = proxy_error_of(problem.case, problem.reason)
-    flag = b"true" if retriable and TABLE[problem.case].retriable else b"false"
+    flag = b"true" if problem.row.retriable else b"false"
     lines = [
         b"Content-Type: application/problem+json\r\n",
         b"Content-Length: %d\r\n" % len(body),
@@ -106,4 +124,4 @@ def malformed_answer(fault: WireFault) -> bytes:
         Outcome.REFUSED, effect=Effect.NONE, retry=Retry.NEVER, reason=Reason.MALFORMED, phase=Phase.NOT_SENT
     )
     annotated = [b"Budget-Outcome: %b\r\n" % item.encode()]
-    return own_answer(problem, annotated, retriable=False, close=True, bodiless=False)
+    return own_answer(problem, annotated, close=True, bodiless=False)

@@ -29,7 +29,7 @@ IDLE_TIME: Final = 300 * SECOND
 """How long a connection may say nothing between requests (nanoseconds)."""
 DRAIN_TIME: Final = 5 * SECOND
 """How long the rest of a body is read and thrown away after its answer, so that the answer is not lost by a reset."""
-LOOKS: Final = (0.0, 0.002, 0.008, 0.015, 0.1)
+LOOKS: Final[tuple[float, ...]] = (0.0, 0.002, 0.008, 0.015, 0.1)
 """When to look again whether a client has left that has ended its side, or that is not read from (seconds); the last
 one, again and again."""
 
@@ -115,7 +115,11 @@ class Client(asyncio.Protocol):
     @property
     def ends(self) -> bool:
         """Whether the connection closes after the current exchange."""
-        return self._closing or self.plane.draining or (self._half_closed and not self._waiting and not self._standing)
+        return (
+            self._closing
+            or self.plane.draining
+            or (self._half_closed and not self._waiting and not self._standing)
+        )
 
     def send(self, data: bytes) -> None:
         """Send to the client."""

@@ -58,7 +58,13 @@ def consider(
         target = Target(NOWHERE, "", head.target)
         decision = Decision(UNLIMITED, None, bad.reason, bad.detail)
         return Considered(
-            target, policy.fallback, NOTHING_STATED, kind_of_method(head.method), None, decision, sendable=False
+            target,
+            policy.fallback,
+            NOTHING_STATED,
+            kind_of_method(head.method),
+            None,
+            decision,
+            sendable=False,
         )
     kind = early_kind(route, head.method, target)
     try:
@@ -91,7 +97,9 @@ def weighed(
     budget = budgets.find(limits, policy.budget, arrival, fresh_id).budget
     if budget is None and policy.budget.on_missing is OnMissing.REFUSE:
         detail = "The call states no budget, and this sidecar takes none without: send Budget-Remaining-Ms."
-        return Considered(target, route, limits, kind, None, Decision(UNLIMITED, None, Reason.NO_BUDGET, detail))
+        return Considered(
+            target, route, limits, kind, None, Decision(UNLIMITED, None, Reason.NO_BUDGET, detail)
+        )
     return Considered(target, route, limits, kind, budget, decide(policy, route, limits, budget, arrival))
 
 

@@ -36,7 +36,9 @@ class Linger:
         self._response = response
         self._arrival = arrival
         plane.lingering.add(self)
-        self._timer: asyncio.TimerHandle = plane.loop.call_later(plane.policy.writes.linger / SECOND, self._stop)
+        self._timer: asyncio.TimerHandle = plane.loop.call_later(
+            plane.policy.writes.linger / SECOND, self._stop
+        )
         connection.hand_over(self)
         connection.resume_reading()
 

@@ -155,7 +155,14 @@ class Redirected(asyncio.Protocol):
         step = Step(plane, head, self._arrival)
         step.take(
             consider_tunnel(
-                plane.policy, plane.router, plane.budgets, plane.own, head, address, self._arrival, step.record_id
+                plane.policy,
+                plane.router,
+                plane.budgets,
+                plane.own,
+                head,
+                address,
+                self._arrival,
+                step.record_id,
             )
         )
         step.kind = Kind.OPAQUE

@@ -20,13 +20,26 @@ KEPT_BYTES: Final = 65_536
 """How much of a late answer's body is kept with the record."""
 
 _DROPPED: Final = frozenset({*HOP_BY_HOP, *OWN_FIELDS})
-_SECRET_FIELDS: Final = frozenset({b"set-cookie", b"authorization", b"www-authenticate", b"proxy-authenticate"})
+_SECRET_FIELDS: Final = frozenset(
+    {b"set-cookie", b"authorization", b"www-authenticate", b"proxy-authenticate"}
+)
 
 
 class ResponseSide:
     """One response: its head, the part of its body that has not been passed on, and how it is framed for the client."""
 
-    __slots__ = ("_boundary", "_chunked", "_parts", "_request", "head", "head_sent", "held", "relayed", "size", "trailers")
+    __slots__ = (
+        "_boundary",
+        "_chunked",
+        "_parts",
+        "_request",
+        "head",
+        "head_sent",
+        "held",
+        "relayed",
+        "size",
+        "trailers",
+    )
 
     def __init__(self, request: RequestHead) -> None:
         """Wait for a head."""
@@ -163,4 +176,3 @@ class ResponseSide:
         """Keep no more of the body than a late answer keeps."""
         if sum(map(len, self._parts)) > KEPT_BYTES:
             self._parts = [b"".join(self._parts)[:KEPT_BYTES]]
-

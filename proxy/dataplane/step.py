@@ -40,6 +40,7 @@ class Step:
         "sent_at",
         "status",
         "unit",
+        "unjournaled",
         "would",
     )
 
@@ -62,6 +63,7 @@ class Step:
         self.relayed = 0
         self.unit: str | None = None
         self.would: Would | None = None
+        self.unjournaled = False  # a write that went on though the journal could not take its intent
         self.ended = False
         plane.in_flight += 1
 
@@ -118,7 +120,13 @@ class Step:
         budget = case.budget
         allowed = case.decision.allowance.ns
         item = outcome_item(
-            outcome, effect=self.effect, retry=retry, reason=reason, phase=self.phase, would=self.would
+            outcome,
+            effect=self.effect,
+            retry=retry,
+            reason=reason,
+            phase=self.phase,
+            would=self.would,
+            journaled=not self.unjournaled,
         )
         return annotation(
             budget.id if budget is not None else case.limits.budget_id,
@@ -150,14 +158,16 @@ class Step:
             step=self.number,
             allowed_ms=whole_ms(allowed) if allowed is not None else None,
             elapsed_ms=whole_ms(now - self.arrival),
-            remaining_ms=whole_ms(budget.remaining(now, considered.limits.phase)) if budget is not None else None,
+            remaining_ms=whole_ms(budget.remaining(now, considered.limits.phase))
+            if budget is not None
+            else None,
             idempotency_key=considered.limits.key,
             record=record or self.record_id,
+            retry_fits=retry is not Retry.NEVER,
         )
         return own_answer(
             problem,
             self.annotation(outcome, now, retry, reason),
-            retriable=retry is Retry.SAFE,
             close=close,
             bodiless=self.head.method == "HEAD",
         )

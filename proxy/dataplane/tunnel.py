@@ -50,8 +50,12 @@ def consider_tunnel(
         host, port = split_authority(head.target, _CONNECT_PORT)
     except ValueError as problem:
         target = Target(NOWHERE, "", head.target)
-        decision = Decision(UNLIMITED, None, Reason.MALFORMED, f"The CONNECT target cannot be used: {problem}.")
-        return Considered(target, policy.fallback, NOTHING_STATED, Kind.OPAQUE, None, decision, sendable=False)
+        decision = Decision(
+            UNLIMITED, None, Reason.MALFORMED, f"The CONNECT target cannot be used: {problem}."
+        )
+        return Considered(
+            target, policy.fallback, NOTHING_STATED, Kind.OPAQUE, None, decision, sendable=False
+        )
     target = Target(Origin("tcp", host, port, address), head.target, "")
     route = router.by_target(host, "", "CONNECT")
     refusal = None
@@ -156,7 +160,9 @@ class Connect(Step):
             return
         self._cancel()
         bound = self.case.decision.allowance.bound
-        self._fail(Outcome.DEADLINE_EXCEEDED, bound, "The connection could not be opened in the time allowed.", now)
+        self._fail(
+            Outcome.DEADLINE_EXCEEDED, bound, "The connection could not be opened in the time allowed.", now
+        )
 
     def _fail(self, outcome: Outcome, reason: str, detail: str, now: int) -> None:
         """Answer, and close: what follows on the connection was meant for somebody else."""

@@ -67,7 +67,14 @@ def way_in(head: RequestHead, original: tuple[str, int] | None, router: Router, 
 
 
 def _arrive(
-    scheme: str, host: str, port: int, authority: str, path: str, method: str, router: Router, address: str | None = None
+    scheme: str,
+    host: str,
+    port: int,
+    authority: str,
+    path: str,
+    method: str,
+    router: Router,
+    address: str | None = None,
 ) -> Arrival:
     route = router.by_target(host, path, method)
     if route.originate_tls and scheme == "http":
@@ -107,7 +114,9 @@ def _by_prefix(head: RequestHead, router: Router, path: str | None = None) -> Ar
 def _by_host(head: RequestHead, router: Router, own: OwnPorts) -> Arrival:
     authority = (head.get(b"host") or b"").decode("latin-1")
     if not authority:
-        raise ValueError("it has neither an absolute target nor a Host field; use the sidecar as an HTTP proxy")
+        raise ValueError(
+            "it has neither an absolute target nor a Host field; use the sidecar as an HTTP proxy"
+        )
     host, port = split_authority(authority, DEFAULT_PORTS["http"])
     if names_sidecar(own, host, port):
         raise _loop(authority, head.target)

@@ -35,7 +35,8 @@ class WriteSide:
         """Begin to collect."""
         self._call = call
         self.collecting = True
-        self.told_to_continue = False  # by us, so that an upstream's `100 Continue` is none of the client's business
+        # By us, so that an upstream's `100 Continue` is none of the client's business.
+        self.told_to_continue = False
         self.intent: Intent | None = None
 
     def begin(self) -> None:
@@ -147,6 +148,11 @@ class WriteSide:
             return
         refuse = call.policy.journal.on_failure is OnJournalFailure.REFUSE
         if refuse and call.policy.mode is Mode.ENFORCE:
-            call.refuse(Reason.JOURNAL_UNAVAILABLE, f"The intent of this write could not be recorded: {error}.")
+            if self.intent is not None:
+                self.intent.withdraw()
+            call.refuse(
+                Reason.JOURNAL_UNAVAILABLE, f"The intent of this write could not be recorded: {error}."
+            )
         else:
+            call.unjournaled = True
             call.open()

@@ -18,7 +18,9 @@ class Alarm:
 
     __slots__ = ("_armed", "_clock", "_due", "_fire", "_handle", "_loop")
 
-    def __init__(self, loop: AbstractEventLoop, clock: Callable[[], int], fire: Callable[[int], None]) -> None:
+    def __init__(
+        self, loop: AbstractEventLoop, clock: Callable[[], int], fire: Callable[[int], None]
+    ) -> None:
         """Make an alarm that is not set."""
         self._loop = loop
         self._clock = clock

@@ -213,7 +213,11 @@ class UpstreamConnection(asyncio.Protocol):
 
     def resume_reading(self) -> None:
         """Read again; safe to call twice."""
-        if self._transport is not None and not self._transport.is_reading() and not self._transport.is_closing():
+        if (
+            self._transport is not None
+            and not self._transport.is_reading()
+            and not self._transport.is_closing()
+        ):
             self._transport.resume_reading()
 
     def abort(self) -> None:

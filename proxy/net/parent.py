@@ -47,11 +47,7 @@ def uses_parent(connections: Connections, host: str, port: int) -> bool:
         return False
     host = host.lower().rstrip(".")
     address = _address(host)
-    if (
-        host == "localhost"
-        or host.endswith(".localhost")
-        or (host, port) == (parent.host, parent.port)
-    ):
+    if host == "localhost" or host.endswith(".localhost") or (host, port) == (parent.host, parent.port):
         return False
     if address is not None and (address.is_loopback or address.is_unspecified):
         return False

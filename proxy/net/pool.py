@@ -164,7 +164,9 @@ class Pool:
         while site.waiting and site.opening < bounds.opening:
             if site.total + site.opening >= bounds.max:
                 if site.idle:
-                    site.idle.pop(0).abort()  # too stale for the one who waits, and in its way: once lost, it is room
+                    site.idle.pop(
+                        0
+                    ).abort()  # too stale for the one who waits, and in its way: once lost, it is room
                 return
             ticket = self._next(site)
             if ticket is None:
@@ -250,4 +252,3 @@ class Pool:
                 connection.abort()
         if any(site.idle for site in self._sites.values()):
             self._sweeper = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
-

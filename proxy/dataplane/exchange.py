@@ -1,0 +1,233 @@
+"""One request and its answer, and every way in which they can end.
+
+    deliver     the whole answer is here, and goes to the client
+    answer      an answer of the sidecar's own, while nothing has gone to the client yet
+    break off   in the middle of an answer: in the stream's own form where it has one, and never like a clean end
+
+The first that comes ends the exchange, at the allowance at the latest; what is known of the upstream by then is
+settled in `_leave_upstream`. `_end` and `_break_off` are the only ways out, and one of them is gone through once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from proxy.core.budget import Limit
+from proxy.core.calls import Outcome, Phase, Would
+from proxy.core.reasons import Reason
+from proxy.core.units import MILLISECOND, exact_ms
+from proxy.dataplane.linger import Linger
+from proxy.dataplane.plane import Plane
+from proxy.dataplane.request import RequestSide
+from proxy.dataplane.response import ResponseSide
+from proxy.dataplane.step import Step
+from proxy.dataplane.write import WriteSide
+from proxy.net.connection import UpstreamConnection
+from proxy.net.pool import Ticket
+from proxy.wire.events import Framing, RequestHead, WireFault
+
+if TYPE_CHECKING:
+    from proxy.dataplane.client import Client
+
+STREAM_MARGIN: Final = 10 * MILLISECOND
+"""How long before its allowance a stream is ended in its own form, so that the end arrives in time (nanoseconds)."""
+SMALL_BODY: Final = 65_536
+"""The rest of a body that is read and thrown away to keep a connection, rather than closing it."""
+_BOUNDS: Final[dict[Limit, str]] = {
+    Limit.NONE: "no limit",
+    Limit.ROUTE_CAP: "the cap of its route",
+    Limit.STAGE: "what was left of its stage",
+    Limit.BUDGET: "what was left of the budget",
+    Limit.CLIENT_TIMER: "the caller's own timer, less a margin",
+    Limit.FOREIGN: "a limit that the request states",
+}
+
+
+class Exchange(Step):
+    """The state of one request and its answer. `call` tells how it goes well."""
+
+    __slots__ = ("_connection", "_idle_due", "_response", "_ticket", "_timer", "_write", "client", "request")
+
+    def __init__(self, plane: Plane, client: Client, head: RequestHead, arrival: int) -> None:
+        """Take the head; nothing happens yet."""
+        super().__init__(plane, head, arrival)
+        self.client = client
+        self.request = RequestSide(head)
+        self._response = ResponseSide(head)
+        self._connection: UpstreamConnection | None = None
+        self._ticket: Ticket | None = None
+        self._write: WriteSide | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._idle_due: int | None = None
+
+    # -- the good end ----------------------------------------------------------------------------------------------
+
+    def _deliver(self, error: Exception | None = None) -> None:
+        """Pass on the rest of a whole answer. `error`: the journal could not forget the intent, and will say so itself."""
+        if self.ended:
+            return
+        now = self.plane.clock()
+        response = self._response
+        keep = self._keeps()
+        data = response.pending(ended=True)
+        if not response.head_sent:
+            data = self._rendered_head(Outcome.COMPLETED, now, close=not keep) + data
+        self.client.send(data)
+        self._end(Outcome.COMPLETED, None, now, keep=keep)
+
+    def _rendered_head(self, outcome: str, now: int, *, close: bool) -> bytes:
+        retry = self.retry(Outcome.COMPLETED, now) if outcome is Outcome.COMPLETED else None
+        return self._response.rendered_head(
+            self.plane.via, self.annotation(outcome, now, retry, None), close=close
+        )
+
+    def _keeps(self) -> bool:
+        """Whether the client's connection can serve another request after this one."""
+        ended = self.request.ended or self.head.framing is Framing.NO_BODY
+        return self.head.keep_alive and ended and not self._response.ends_with_close and not self.client.ends
+
+    # -- out of time -----------------------------------------------------------------------------------------------
+
+    def on_alarm(self, now: int) -> None:
+        """Look what it is time for: the cut, the end of a stream shortly before it, the end of a long silence."""
+        if self.phase is Phase.COMPLETE:
+            self._no_longer_wait_for_the_disk(now)
+            return
+        if self.due is not None and now >= self._cut_at(self.due):
+            self._cut(now)
+        elif self._idle_due is not None and now >= self._idle_due:
+            self._leave_upstream(Reason.IDLE, linger=False)
+            self._give_up(Outcome.DEADLINE_EXCEEDED, Reason.IDLE, "Nothing was heard for too long.", now)
+        if not self.ended:
+            self._set_alarm()
+
+    def _no_longer_wait_for_the_disk(self, now: int) -> None:
+        """Pass on a whole answer at the allowance, though the journal has not yet forgotten the intent of its write.
+
+        If the sidecar dies before it has, the write is found to be uncertain, which errs on the careful side.
+        """
+        if self.due is not None and now >= self.due:
+            self._deliver()
+        elif self.due is not None:
+            self.client.alarm.set(self.due)
+
+    def _cut_at(self, due: int) -> int:
+        if not self._response.by_event:
+            return due
+        return due - min(STREAM_MARGIN, (due - self.arrival) // 10)
+
+    def _set_alarm(self) -> None:
+        """Set the client's alarm to what comes first."""
+        if self.due is not None:
+            self.client.alarm.set(self._cut_at(self.due))
+        elif self._idle_due is not None:
+            self.client.alarm.set(self._idle_due)
+        else:
+            self.client.alarm.clear()
+
+    def _out_of_time(self, now: int) -> bool:
+        """Cut the call if it is overdue, whatever else has happened to it; return whether that has ended it."""
+        if self.overdue(now):
+            self._cut(now)
+        return self.ended
+
+    def _cut(self, now: int) -> None:
+        """End the call at its allowance; in `mode: observe`, say that it would have been."""
+        if not self.enforced:
+            self.would = Would.CUT
+            self.due = None
+            return
+        bound = self.case.decision.allowance.bound
+        allowed = exact_ms(self.case.decision.allowance.ns or 0)
+        self._leave_upstream(bound, linger=True)
+        detail = f"The call was allowed {allowed:g} ms ({_BOUNDS[bound]}) and was cut then."
+        self._give_up(Outcome.DEADLINE_EXCEEDED, bound, detail, now)
+
+    # -- who leaves first ------------------------------------------------------------------------------------------
+
+    def request_broken(self, problem: WireFault) -> None:
+        """The body turned out to be malformed: what was sent of it can never become whole."""
+        now = self.plane.clock()
+        self._leave_upstream(Reason.MALFORMED, linger=False)
+        if self._response.head_sent:
+            self._break_off(Outcome.CLIENT_GONE, Reason.MALFORMED, now)
+        else:
+            self._answer(Outcome.REFUSED, Reason.MALFORMED, problem.detail, now)
+
+    def client_left(self, now: int) -> None:
+        """The client is gone, or can never finish what it began."""
+        if self.ended:
+            return
+        self._leave_upstream(Reason.CLIENT_LEFT, linger=True)
+        if self.overdue(now):
+            self._end(Outcome.DEADLINE_EXCEEDED, self.case.decision.allowance.bound, now, keep=False)
+        else:
+            self._end(Outcome.CLIENT_GONE, Reason.CLIENT_LEFT, now, keep=False)
+
+    # -- what all ends share ---------------------------------------------------------------------------------------
+
+    def _leave_upstream(self, reason: str, *, linger: bool) -> None:
+        """Let go of the upstream, and settle what is known of a write by now."""
+        self._cancel_timer()
+        if self._ticket is not None:
+            self._ticket.cancel()
+            self._ticket = None
+        connection, self._connection = self._connection, None
+        intent = self._write.intent if self._write is not None else None
+        if intent is not None and self.phase is Phase.NOT_SENT:
+            intent.withdraw()
+        elif intent is not None and self.phase is not Phase.COMPLETE:
+            intent.lost(self.phase, reason)
+            if linger and connection is not None and self.request.sent:
+                Linger(self.plane, intent, connection, self._response.for_linger(), self.arrival)
+                return
+        if connection is not None:
+            connection.abort()
+
+    def _give_up(self, outcome: Outcome, reason: str, detail: str, now: int) -> None:
+        """Tell the client, in the way that is still open."""
+        if not self._response.head_sent:
+            self._answer(outcome, reason, detail, now)
+            return
+        data = self._response.pending(ended=False) + self._response.ending(
+            self.error_event(outcome, reason, detail)
+        )
+        if data:
+            self.client.send(data)
+        self._break_off(outcome, reason, now)
+
+    def _answer(
+        self, outcome: Outcome, reason: str, detail: str, now: int, *, record: str | None = None
+    ) -> None:
+        """Give an answer of our own."""
+        self._response.discard()
+        keep = self._keeps_after_own_answer() and reason is not Reason.MALFORMED
+        self.client.send(self.own_answer(outcome, reason, detail, now, close=not keep, record=record))
+        self._end(outcome, reason, now, keep=keep)
+
+    def _keeps_after_own_answer(self) -> bool:
+        """Whether the connection is worth keeping: the rest of the body is small, and certain to come."""
+        head = self.head
+        if self.client.ends or not head.keep_alive or (head.expect_continue and not self.request.ended):
+            return False
+        if self.request.ended or head.framing is Framing.NO_BODY:
+            return True
+        return head.length is not None and head.length - self.request.size <= SMALL_BODY
+
+    def _break_off(self, outcome: Outcome, reason: str, now: int) -> None:
+        """End a response in the middle, so that nobody takes it for complete."""
+        self.relayed = self._response.relayed
+        self.finish(outcome, reason, now)
+        self.client.break_off(reset=self._response.ends_with_close)
+
+    def _end(self, outcome: Outcome, reason: str | None, now: int, *, keep: bool) -> None:
+        """The one way out: record, and leave the client to its next request."""
+        self.relayed = self._response.relayed
+        self.finish(outcome, reason, now)
+        self.client.call_done(keep=keep)
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
