@@ -14,7 +14,7 @@ import secrets
 import signal
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -25,7 +25,7 @@ from proxy.admin.health import health_app
 from proxy.admin.server import ListenFailed, Listening, listen
 from proxy.config import ConfigError, digest, parse, read
 from proxy.core.policy import Address, Policy
-from proxy.core.units import SECOND
+from proxy.core.units import MILLISECOND, SECOND
 from proxy.core.writes import WriteBook, WriteEvent, WriteRecord
 from proxy.dataplane.entrance import Entrance
 from proxy.dataplane.plane import Plane
@@ -147,7 +147,7 @@ class Sidecar:
         self._plane = Plane(
             loop=loop,
             clock=time.monotonic_ns,
-            wall_ms=unix_ms,
+            wall_ms=_steady(unix_ms()),
             policy=policy,
             dialer=Dialer(self._resolver, lambda: self.policy().connections, self._own),
             journal=self._journal,
@@ -291,6 +291,12 @@ class Sidecar:
         if self._plane is not None:
             self._log.event("stopped")
         self._log.close()
+
+
+def _steady(now_ms: int) -> Callable[[], int]:
+    """Return Unix time in milliseconds that started at `now_ms` and only runs: a stepped clock frees no held write."""
+    started = time.monotonic_ns()
+    return lambda: now_ms + (time.monotonic_ns() - started) // MILLISECOND
 
 
 def _has_ipv6() -> bool:

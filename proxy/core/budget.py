@@ -47,13 +47,14 @@ class Budget:
         self.extensions_ignored = 0
         self.steps = 0
 
-    def restate(self, arrival: int, stated: int) -> None:
-        """Take a later statement of what is left: a smaller one shortens, a larger one is only counted."""
+    def restate(self, arrival: int, stated: int) -> bool:
+        """Take a later statement of what is left: a smaller one shortens; return whether a larger one was ignored."""
         deadline = arrival + stated
         if deadline <= self.deadline:
             self.deadline = deadline
-        else:
-            self.extensions_ignored += 1
+            return False
+        self.extensions_ignored += 1
+        return True
 
     def next_step(self) -> int:
         """Number the next step of this budget, from 1."""

@@ -16,13 +16,13 @@ from proxy.core.units import MINUTE
 
 
 class Found(NamedTuple):
-    """The budget of a call, and whether it is shared by an id that others may name."""
+    """The budget of a call, and whether the call tried to lengthen it, which was ignored."""
 
     budget: Budget | None
-    shared: bool
+    extended: bool = False
 
 
-NO_BUDGET = Found(None, shared=False)
+NO_BUDGET = Found(None)
 
 
 class Budgets:
@@ -62,11 +62,11 @@ class Budgets:
                 return NO_BUDGET
             budget = self._open(id or fresh_id, stated, limits, defaults, arrival)
             if id is None:
-                return Found(budget, shared=False)
+                return Found(budget)
             self._keep(budget)
         elif limits.remaining is not None and stated is not None:
-            budget.restate(arrival, stated)
-        return Found(budget, shared=True)
+            return Found(budget, budget.restate(arrival, stated))
+        return Found(budget)
 
     @staticmethod
     def _open(id: str, stated: int | None, limits: Limits, defaults: BudgetDefaults, arrival: int) -> Budget:

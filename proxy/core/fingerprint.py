@@ -2,8 +2,8 @@
 
 A caller that repeats itself does not repeat every byte: an agent that plans anew writes its JSON with other spaces,
 a JSON-RPC client counts its ids up, an MCP client makes a new progress token. These are taken out of account; the
-method, the target and all else that the body says are not. A body of which it is not sure what it says (`exact_json`)
-is taken as it stands: two units must never be taken for one, or the second is refused for what the first did.
+method, the target and all else that the body says are not. A body of which it is not sure what it says, or a long one
+(`exact_json`), is taken as it stands: two units must never be taken for one, or the second is refused for what the first did.
 """
 
 from __future__ import annotations

@@ -61,13 +61,8 @@ class Limits(NamedTuple):
 
     @property
     def stated(self) -> bool:
-        """Whether the call states a budget of its own, or names one."""
-        return (
-            self.remaining is not None
-            or self.budget_id is not None
-            or self.proxy_user is not None
-            or self.trace_id is not None
-        )
+        """Whether the call states a budget of its own, or names one. A trace is there whether or not it is one's name."""
+        return self.remaining is not None or self.budget_id is not None or self.proxy_user is not None
 
 
 NOTHING_STATED: Final = Limits()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import NamedTuple
 
+from proxy.core.calls import Retry
 from proxy.core.reasons import Case, Row, row_of
 
 
@@ -29,12 +30,12 @@ class Problem(NamedTuple):
     remaining_ms: int | None = None
     idempotency_key: str | None = None
     record: str | None = None
-    retry_fits: bool = True
+    retry: Retry | None = None
 
     @property
     def row(self) -> Row:
         """What the answer table says for it."""
-        return row_of(self.case, self.reason, retry_fits=self.retry_fits)
+        return row_of(self.case, self.reason, self.retry)
 
     def body(self) -> bytes:
         """Return the JSON document, on one line with a line end, so that a terminal shows it well."""

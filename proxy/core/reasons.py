@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from proxy.core.calls import Effect, Kind, Outcome, Phase
+from proxy.core.calls import Effect, Kind, Outcome, Phase, Retry
 from proxy.core.policy import Statuses
 
 
@@ -154,6 +154,8 @@ _NO_TIME: Final = (
     "No time is left for another attempt under this budget. Go on without this call, and say what is missing."
 )
 
+_SAME_KEY: Final = "It may have happened. The other side honours the idempotency key: send it again under the same key, and no other."
+
 _OF_REASON: Final[dict[str, Case]] = {
     Reason.UNRESOLVED_WRITE: Case.REPEATED,
     Reason.DEAD_LETTERED: Case.REPEATED,
@@ -211,15 +213,16 @@ def case_of(outcome: Outcome, reason: str, kind: Kind, phase: Phase, effect: Eff
     return Case.CONNECT_FAILED if outcome is Outcome.CONNECT_FAILED else Case.UPSTREAM_FAILED
 
 
-def row_of(case: Case, reason: str, *, retry_fits: bool = True) -> Row:
-    """Return what an answer says, in words that are true for this reason.
-
-    `retry_fits`: another attempt could still start under the same budget.
-    """
+def row_of(case: Case, reason: str, retry: Retry | None = None) -> Row:
+    """Return what an answer says, in words that are true for this reason and for what the caller may do (`retry`)."""
     row, words = TABLE[case], _WORDS.get((case, reason))
     if words is not None:
         row = row._replace(title=words[0], next=words[1])
-    return row._replace(retriable=False, next=_NO_TIME) if row.retriable and not retry_fits else row
+    if row.retriable and retry is Retry.NEVER:
+        return row._replace(retriable=False, next=_NO_TIME)
+    if case is Case.IN_DOUBT and retry is Retry.SAME_KEY:
+        return row._replace(next=_SAME_KEY)
+    return row
 
 
 def status_of(case: Case, statuses: Statuses) -> int:

@@ -13,6 +13,7 @@ _CLUSTER_SUFFIXES: Final = (".svc", ".local", ".internal", ".localhost", ".clust
 _AUTHORITY: Final = re.compile(
     r"(\[[0-9A-Fa-f:.]{2,45}\]|(?!\.+(?::|\Z))[A-Za-z0-9._~!$&'()*+,;=%-]{1,255})(?::([0-9]{1,5}))?\Z"
 )
+_USERINFO: Final = re.compile(r"(?<=//)[^/?#]*@")
 
 
 class Origin(NamedTuple):
@@ -47,8 +48,12 @@ class Target(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The absolute form with query values hidden: they hold keys and personal data more often than not."""
-        return hide_query(self.url)
+        """The absolute form without what holds keys and personal data more often than not.
+
+        That is the values of its query and, in a target that was refused for it, user information.
+        """
+        url = self.url
+        return hide_query(_USERINFO.sub("…@", url) if "@" in url else url)
 
 
 def hide_query(url: str) -> str:

@@ -28,7 +28,7 @@ class Considered(NamedTuple):
     """What is known and decided of a call from its head alone.
 
     `sendable`: it has somewhere to go, so that `mode: observe` can let it pass. `subscription`: a standing ear and no
-    step (an upgrade or an event stream without a stated budget).
+    step (an upgrade or an event stream without a stated budget). `extended`: it stated more than is left of its budget.
     """
 
     target: Target
@@ -39,6 +39,7 @@ class Considered(NamedTuple):
     decision: Decision
     sendable: bool = True
     subscription: bool = False
+    extended: bool = False
 
 
 def consider(
@@ -72,7 +73,8 @@ def consider(
     except MalformedLimit as malformed:
         decision = Decision(UNLIMITED, None, Reason.MALFORMED, f"The header {malformed}.")
         return Considered(target, route, NOTHING_STATED, kind, None, decision)
-    if not limits.stated and listens(head):
+    names_budget = limits.trace_id is not None and budgets.get(limits.trace_id) is not None
+    if not limits.stated and not names_budget and listens(head):
         return Considered(target, route, limits, kind, None, UNLIMITED_STEP, subscription=True)
     return weighed(policy, budgets, arrival, fresh_id, target, route, limits, kind)
 
@@ -94,13 +96,14 @@ def weighed(
     kind: Kind,
 ) -> Considered:
     """Find the budget of a call that can go somewhere, and decide."""
-    budget = budgets.find(limits, policy.budget, arrival, fresh_id).budget
+    budget, extended = budgets.find(limits, policy.budget, arrival, fresh_id)
     if budget is None and policy.budget.on_missing is OnMissing.REFUSE:
         detail = "The call states no budget, and this sidecar takes none without: send Budget-Remaining-Ms."
         return Considered(
             target, route, limits, kind, None, Decision(UNLIMITED, None, Reason.NO_BUDGET, detail)
         )
-    return Considered(target, route, limits, kind, budget, decide(policy, route, limits, budget, arrival))
+    decision = decide(policy, route, limits, budget, arrival)
+    return Considered(target, route, limits, kind, budget, decision, extended=extended)
 
 
 def listens(head: RequestHead) -> bool:

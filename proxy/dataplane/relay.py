@@ -23,6 +23,12 @@ from proxy.wire.events import END, Event, WireFault
 _FAR: Final = 1 << 62
 
 
+TLS_RECORD: Final = b"\x16"  # the content type of a handshake, with which a client begins (RFC 8446 §5.1)
+TLS_PREAMBLE: Final = 640
+"""Bytes that a TLS server sends after a client's first request without answering it: mostly two session tickets of some
+255 bytes each, and HTTP/2's settings."""
+
+
 class RelayLimits(NamedTuple):
     """What ends a relay. Nanoseconds; None: nothing of the kind.
 
@@ -96,6 +102,8 @@ class Relay(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Pass the client's bytes on."""
         self._last = self._step.plane.clock()
+        if not self._bursts.count and data[:1] == TLS_RECORD:
+            self._bursts.preamble = TLS_PREAMBLE
         if self._bursts.client_spoke(self._last):
             self._set_alarm()
         self._upstream.write(data)
@@ -147,7 +155,7 @@ class Relay(asyncio.Protocol):
         for event in events:
             if type(event) is bytes:
                 self._last = self._step.plane.clock()
-                self._bursts.server_spoke(self._last)
+                self._bursts.server_spoke(self._last, len(event))
                 self._step.relayed += len(event)
                 self._client.write(event)
             elif event is END:

@@ -73,6 +73,8 @@ class Step:
         self.kind = case.kind
         self.unit = case.limits.key
         decision = case.decision
+        if case.extended:
+            self.plane.observer.extension_ignored()
         if case.budget is not None:
             self.number = case.budget.next_step()
         if decision.refusal is not None:
@@ -163,7 +165,7 @@ class Step:
             else None,
             idempotency_key=considered.limits.key,
             record=record or self.record_id,
-            retry_fits=retry is not Retry.NEVER,
+            retry=retry,
         )
         return own_answer(
             problem,

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.core.budget import Limit
-from proxy.core.calls import Effect, Kind, Outcome, Phase, effect_of
+from proxy.core.calls import Effect, Kind, Outcome, Phase, Retry, effect_of
 from proxy.core.policy import Statuses
 from proxy.core.problem import Problem
 from proxy.core.reasons import TABLE, Case, Reason, case_of, proxy_error_of, row_of, status_of
@@ -241,6 +241,17 @@ def test_the_words_fit_the_reason(reason: Reason, says: str) -> None:
     row = row_of(case_of(Outcome.REFUSED, reason, Kind.WRITE, Phase.NOT_SENT, Effect.NONE), reason)
     assert says in f"{row.title} {row.next}"
     assert row._replace(title="", next="") in [other._replace(title="", next="") for other in TABLE.values()]
+
+
+@pytest.mark.parametrize("case", Case)
+def test_nobody_is_told_to_repeat_what_no_longer_fits(case: Case) -> None:
+    """Once no attempt fits into what is left, no answer asks for one, in its flag or in its words."""
+    row = row_of(case, Limit.BUDGET, Retry.NEVER)
+    assert not row.retriable
+    if TABLE[case].retriable:
+        assert "No time is left" in row.next
+    else:
+        assert row == TABLE[case]
 
 
 @pytest.mark.parametrize(

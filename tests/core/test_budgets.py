@@ -35,7 +35,7 @@ def test_the_first_call_opens_and_the_next_shares() -> None:
     found = budgets.find(Limits(budget_id="run-42", remaining=8 * SECOND), DEFAULTS, 100 * SECOND, "fresh")
     first = found.budget
     assert first is not None
-    assert found.shared
+    assert not found.extended
     second = find(budgets, Limits(budget_id="run-42"), at=103 * SECOND)
     assert second is first
     assert (first.opened, first.deadline, first.reserve) == (100 * SECOND, 108 * SECOND, SECOND)
@@ -73,7 +73,6 @@ def test_without_a_statement_there_may_be_no_budget(on_missing: OnMissing) -> No
     """With `refuse` and `pass` no default is made up, not even for a new id that comes without a number."""
     budgets = Budgets()
     defaults = replace(DEFAULTS, on_missing=on_missing)
-    assert (NO_BUDGET.budget, NO_BUDGET.shared) == (None, False)
     assert budgets.find(NOTHING_STATED, defaults, 0, "fresh") == NO_BUDGET
     assert budgets.find(Limits(budget_id="new"), defaults, 0, "fresh") == NO_BUDGET
     assert len(budgets) == 0
@@ -94,7 +93,7 @@ def test_a_budget_of_one_call_is_not_shared(limits: Limits) -> None:
     budgets = Budgets()
     found = budgets.find(limits, DEFAULTS, 0, "fresh")
     assert found.budget is not None
-    assert (found.budget.id, found.shared) == ("fresh", False)
+    assert found.budget.id == "fresh"
     assert budgets.get("fresh") is None
     assert len(budgets) == 0
 

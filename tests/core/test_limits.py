@@ -51,7 +51,7 @@ def test_absent_means_nothing_was_stated() -> None:
         (Limits(remaining=0), True),
         (Limits(budget_id="a"), True),
         (Limits(proxy_user="a"), True),
-        (Limits(trace_id="a"), True),
+        (Limits(trace_id="a"), False),
         (Limits(reserve=1, stage="llm", depth=1, foreign=1, client_timer=1, key="k"), False),
     ],
 )

@@ -103,7 +103,7 @@ def test_another_clock_changes_no_burst(words: list[tuple[int, bool]], shift: in
             if client:
                 bursts.client_spoke(now)
             else:
-                bursts.server_spoke(now)
+                bursts.server_spoke(now, 1)
             states.append((bursts.active(now), bursts.count))
         return states
 

@@ -33,7 +33,7 @@ def hear(words: list[tuple[int, str]]) -> tuple[Bursts, list[int]]:
         if who == CLIENT and bursts.client_spoke(now):
             begun.append(now)
         elif who == SERVER:
-            bursts.server_spoke(now)
+            bursts.server_spoke(now, 1)
         elif who == LOOK:
             bursts.active(now)
     return bursts, begun
@@ -106,3 +106,20 @@ def test_bursts_are_what_a_look_back_would_find(gaps: list[tuple[int, str]], loo
         watched.append((now, who))
     assert hear(words)[1] == begins(words)
     assert hear(watched)[1] == begins(words)
+
+
+def test_session_tickets_are_no_answer() -> None:
+    """In the first burst of a TLS connection the server speaks without answering; the client still waits."""
+    bursts = Bursts(QUIET)
+    bursts.preamble = 640
+    bursts.client_spoke(0)
+    bursts.server_spoke(1, 3_000)  # the server's part of the handshake
+    bursts.client_spoke(2)  # the client's, with its first request
+    bursts.server_spoke(3, 255)
+    bursts.server_spoke(3, 255)
+    assert bursts.active(3 + 100 * QUIET)
+    bursts.server_spoke(4, 200)  # the answer
+    assert not bursts.active(4 + QUIET)
+    bursts.client_spoke(10_000)
+    bursts.server_spoke(10_001, 1)  # later on, any word is one
+    assert not bursts.active(10_001 + QUIET)

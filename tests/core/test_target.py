@@ -129,7 +129,7 @@ def test_ports_that_need_not_be_written() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["", "/", "a", "a:80", "*", "ftp://a/", "http:/a", "http:a", "://a", " http://a"]
+    "url", ["", "/", "http", "https", "a", "a:80", "*", "ftp://a/", "http:/a", "http:a", "://a", " http://a"]
 )
 def test_what_is_no_absolute_target(url: str) -> None:
     """Only `http` and `https` go through here."""
@@ -181,6 +181,20 @@ def test_a_target_in_full_and_as_shown() -> None:
     assert target.shown == "https://api.example.com/v1?key=…"
 
 
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("http://me:hunter2@a:1/x", "http://http://…@a:1/x"),
+        ("http://a@b@c/x", "http://http://…@c/x"),
+        ("/users/@me", "http:///users/@me"),
+        ("/x?to=//me@b", "http:///x?to=…"),
+    ],
+)
+def test_user_information_is_hidden(path: str, shown: str) -> None:
+    """A target that is refused for it is recorded, and the record must not keep a password."""
+    assert Target(Origin("http", "", 0), "", path).shown == shown
+
+
 # -- whose side --------------------------------------------------------------------------------------------------
 
 
@@ -205,7 +219,7 @@ def test_a_target_in_full_and_as_shown() -> None:
             "::1",
             "fd00::1",
         ),
-        *("fe80::1", "::ffff:10.0.0.1"),
+        *("fe80::1", "::ffff:10.0.0.1", "::ffff:100.64.0.1"),
     ],
 )
 def test_our_own_side(host: str) -> None:

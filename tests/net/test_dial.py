@@ -85,9 +85,9 @@ async def exchange(dialled: Any, data: bytes) -> bytes:
 
 
 def via(
-    port: int, scheme: str = "http", host: str = "127.0.0.1", no_proxy: tuple[str, ...] = ()
+    port: int, scheme: str = "http", host: str = "127.0.0.1", no_proxy: tuple[str, ...] = (), userinfo: str = ""
 ) -> Connections:
-    return Connections(proxy=Upstream(scheme, host, port), no_proxy=no_proxy)
+    return Connections(proxy=Upstream(scheme, host, port, userinfo=userinfo), no_proxy=no_proxy)
 
 
 # -- what works --------------------------------------------------------------------------------------------------------
@@ -395,7 +395,7 @@ async def test_https_goes_through_a_tunnel(
     parent.hosts["tool.test"] = "127.0.0.1"
     outer = server_context(ca, "localhost") if tls_parent else None
     async with server(echo, tls=server_context(ca, "tool.test")) as port, server(parent, tls=outer) as proxy:
-        connections = via(proxy, "https" if tls_parent else "http", "me:secret@localhost")
+        connections = via(proxy, "https" if tls_parent else "http", "localhost", userinfo="me:secret")
         dialled = await dial(Origin("https", "tool.test", port, None, ca_file), connections)
         assert (dialled.inside, dialled.via_parent) == (False, False)
         assert await exchange(dialled, b"hello" * 10_000) == b"HELLO" * 10_000
