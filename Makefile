@@ -9,6 +9,7 @@ PYTHONS := python3 python3.13 python3.12 python3.11 python3.14
 
 VENV := .venv
 BIN  := $(VENV)/bin
+COMPILED := .venv-compiled
 PIP  := $(BIN)/python -m pip --disable-pip-version-check --quiet install
 # The package itself, in place, with the build tools of the lock instead of freshly downloaded ones.
 SELF := --no-deps --no-build-isolation --editable .
@@ -20,9 +21,9 @@ LOCK_ARGS  ?=
 
 LOCK    = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
           --annotation-style line --custom-compile-command "make lock" $(LOCK_ARGS)
-FOLDERS = $(wildcard proxy tests bench tools)
+FOLDERS = $(wildcard proxy tests bench tools hatch_build.py)
 
-.PHONY: help demo test lint types contracts check format bench lock clean
+.PHONY: help demo test lint types contracts check format bench compiled test-compiled lock clean
 
 help: ## this page
 	@echo "Waterclock holds a whole agent job to one time budget."
@@ -30,7 +31,7 @@ help: ## this page
 	@echo "  make demo         first: see it work, in under a minute"
 	@echo "  make test         then: the tests"
 	@echo
-	@sed -n 's/^\([a-z]*\):[^#]*## /  make \1|/p' $(firstword $(MAKEFILE_LIST)) \
+	@sed -n 's/^\([a-z-]*\):[^#]*## /  make \1|/p' $(firstword $(MAKEFILE_LIST)) \
 	  | awk -F'|' '{ printf "%-19s %s\n", $$1, $$2 }'
 	@echo
 	@echo "Arguments go through: make test TEST_ARGS='-k budget -x', make bench BENCH_ARGS=--help,"
@@ -59,17 +60,30 @@ format: $(VENV)/.ready ## mend what lint can mend by itself
 	@$(BIN)/ruff format $(FOLDERS)
 
 bench: $(VENV)/.bench ## what a call costs, beside other proxies
+	@if command -v $(CC) >/dev/null; then \
+	  $(MAKE) --no-print-directory compiled; \
+	else \
+	  echo "There is no C compiler ($(CC)): without the row of the compiled build."; \
+	fi
 	@$(BIN)/python -m bench $(BENCH_ARGS)
 
+compiled: $(COMPILED)/.run ## the wheel for production: the busiest modules in C, into dist and $(COMPILED)
+
+test-compiled: $(COMPILED)/.test ## all tests again, on that wheel
+	@WATERCLOCK_COMPILE=1 PYTHONSAFEPATH=1 $(COMPILED)/bin/python -m pytest -q -o pythonpath= $(TEST_ARGS)
+
 lock: $(VENV)/.ready ## write requirements/*.txt anew after a change in pyproject.toml
-	@$(LOCK) pyproject.toml --group build --group test --group lint --output-file requirements/dev.txt
+	@$(LOCK) pyproject.toml --group build --group compile --group test --group lint \
+	  --output-file requirements/dev.txt
 	@$(LOCK) pyproject.toml --constraints requirements/dev.txt --output-file requirements/run.txt
 	@$(LOCK) pyproject.toml --group build --group bench --constraints requirements/dev.txt \
 	  --output-file requirements/bench.txt
 	@$(LOCK) --group build --constraints requirements/dev.txt --output-file requirements/build.txt
+	@$(LOCK) --group build --group compile --constraints requirements/dev.txt \
+	  --output-file requirements/compile.txt
 
 clean: ## remove what make made: .venv, caches, builds (never the journal in .waterclock)
-	@rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf $(VENV) $(COMPILED) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	@find . -name .git -prune -o -type d -name __pycache__ -prune -exec rm -rf {} +
 
 # ------------------------------------------------------------------------------------------------- set-up
@@ -92,6 +106,34 @@ $(VENV)/.bench: requirements/bench.txt pyproject.toml | $(BIN)/python
 	@$(PIP) --require-hashes -r requirements/bench.txt
 	@$(PIP) $(SELF)
 	@touch $(VENV)/.run $@
+
+$(VENV)/.compile: requirements/compile.txt | $(BIN)/python
+	@echo "Installing what compiles into $(VENV) ..."
+	@$(PIP) --require-hashes -r requirements/compile.txt
+	@touch $@
+
+$(COMPILED)/.deps: requirements/run.txt | $(BIN)/python
+	@echo "Installing what waterclock needs to run into $(COMPILED) ..."
+	@$(BIN)/python -m venv --clear $(COMPILED)
+	@$(COMPILED)/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r requirements/run.txt
+	@touch $@
+
+# Compiled anew whenever a source is newer: unlike the editable installation in $(VENV), this one does not follow edits.
+$(COMPILED)/.run: hatch_build.py pyproject.toml $(shell find proxy -name '*.py') $(VENV)/.compile $(COMPILED)/.deps
+	@echo "Compiling (a minute or so) ..."
+	@rm -rf build/compiled
+	@WATERCLOCK_COMPILE=1 $(BIN)/python -m hatchling build --target wheel --directory build/compiled
+	@$(COMPILED)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --force-reinstall build/compiled/*.whl
+	@mkdir -p dist && cp build/compiled/*.whl dist/
+	@touch $@
+
+# The tests and their tools are those of the checkout and of $(VENV). They come last on the path of $(COMPILED), so that
+# `proxy` is the one in the wheel.
+$(COMPILED)/.test: $(VENV)/.ready $(COMPILED)/.run
+	@tools=$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'); \
+	place=$$($(COMPILED)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'); \
+	printf '%s\n' "$$PWD" "$$tools" >"$$place/tests-of-the-checkout.pth"
+	@touch $@
 
 $(BIN)/python:
 	@old=; bare=; \

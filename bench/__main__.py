@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
 
-from bench import cuts, report, start, throughput
+from bench import cuts, hotpath, report, start, throughput
+from bench.builds import COMPILED
 from bench.floors import Results, floors
 from bench.load import LARGE_GET, POST, SMALL_GET
 from bench.machine import machine, versions, warnings
@@ -23,10 +24,11 @@ from bench.peers.waterclock import Waterclock
 from bench.procs import Cores, Failed, Missing, pinned, progress
 from bench.throughput import Effort
 
-PARTS: Final = ("throughput", "cuts", "start")
-PEERS: Final[tuple[Peer, ...]] = (Waterclock(), Envoy(), HAProxy(), BareAiohttp())
-CUT_PEERS: Final[tuple[Peer, ...]] = (Waterclock(), Envoy(timeout_ms=cuts.ALLOWANCE_MS))
-START_PEERS: Final[tuple[Peer, ...]] = (Waterclock(), Envoy())
+PARTS: Final = ("throughput", "cuts", "start", "hotpath")
+SIDECARS: Final[tuple[Peer, ...]] = (Waterclock(), Waterclock(COMPILED))
+PEERS: Final[tuple[Peer, ...]] = (*SIDECARS, Envoy(), HAProxy(), BareAiohttp())
+CUT_PEERS: Final[tuple[Peer, ...]] = (*SIDECARS, Envoy(timeout_ms=cuts.ALLOWANCE_MS))
+START_PEERS: Final[tuple[Peer, ...]] = (*SIDECARS, Envoy())
 RESULTS: Final = Path(__file__).parent / "results" / "latest.json"
 
 
@@ -35,12 +37,14 @@ class Extent:
     efforts: tuple[Effort, ...]
     cuts: int
     starts: int
+    rounds: int
 
 
-SHORT: Final = Extent((Effort(SMALL_GET, 3, 3),), cuts=1_000, starts=5)
+SHORT: Final = Extent((Effort(SMALL_GET, 3, 3),), cuts=1_000, starts=5, rounds=5)
 FULL: Final = Extent(
-    (Effort(SMALL_GET, 5, 5), Effort(POST, 3, 4), Effort(LARGE_GET, 3, 4)), cuts=1_000, starts=15
+    (Effort(SMALL_GET, 5, 5), Effort(POST, 3, 4), Effort(LARGE_GET, 3, 4)), cuts=1_000, starts=15, rounds=9
 )
+ROUND: Final = 4_000  # calls of a round of `hotpath`
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -85,6 +89,9 @@ def _measure(part: str, extent: Extent, names: str | None, cores: Cores) -> Resu
         if part in ("all", "start"):
             progress("starts")
             results.starts = start.starts(_chosen(START_PEERS, names), extent.starts, room, cores)
+        if part in ("all", "hotpath"):
+            progress("hot path")
+            results.hotpath = hotpath.measure(hotpath.chosen(names), extent.rounds, ROUND, cores)
     return results
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from bench.builds import BUILDS
 from bench.callers import Call, call_spread, call_together
 from bench.peers import envoy, waterclock
 from bench.peers.base import Peer, room_for, standing
@@ -100,7 +101,7 @@ def _note(calls: Sequence[Call], lateness: Lateness) -> None:
 
 
 _READERS: Final[dict[str, Callable[[dict[str, Any]], float | None]]] = {
-    "waterclock": waterclock.lateness_ms,
+    **dict.fromkeys(BUILDS, waterclock.lateness_ms),
     "envoy": lambda record: envoy.lateness_ms(record, ALLOWANCE_MS),
 }
 

@@ -10,7 +10,8 @@ from statistics import median
 from typing import Any, Final, TypeVar
 
 from bench.cuts import ALLOWANCE_MS, CALLERS, Lateness, percentile
-from bench.floors import MIB, Floor, Results
+from bench.floors import MIB, Floor, Results, judged
+from bench.hotpath import HotPath
 from bench.load import CONNECTIONS
 from bench.start import Starts
 from bench.throughput import DIRECT, Comparison, Row
@@ -46,7 +47,9 @@ def tables(results: Results, found: Sequence[Floor]) -> Iterator[Table]:
         yield _table(title, _CUTS, results.cuts, _cuts_notes(results.cuts))
     if results.starts is not None:
         yield _table("From exec to readiness, and memory with nothing to do", _STARTS, results.starts)
-    yield _table("What is promised", _FLOORS, found)
+    if results.hotpath is not None:
+        yield _table("One call in Python alone, on transports that lead nowhere", _HOTPATH, results.hotpath)
+    yield _table(f"What is promised of {judged(results)}", _FLOORS, found)
 
 
 def _table(
@@ -102,6 +105,19 @@ _STARTS: Final[dict[str, Callable[[Starts], str]]] = {
     "fastest": lambda found: f"{min(found.ready_ms):.0f}",
     "slowest": lambda found: f"{max(found.ready_ms):.0f}",
     "idle MiB (median)": lambda found: _mib(found.idle),
+}
+
+_HOTPATH: Final[dict[str, Callable[[HotPath], str]]] = {
+    "": lambda found: found.name,
+    "call": lambda found: found.kind.upper(),
+    "compiled modules": lambda found: str(found.compiled_modules),
+    "CPU µs (best)": lambda found: f"{found.best:.1f}",
+    "median": lambda found: f"{found.typical:.1f}",
+    "interpreted functions": lambda found: f"{found.functions:,}",
+    "instructions": lambda found: f"{found.instructions:,}",
+    "peak bytes": lambda found: f"{found.peak_bytes:,}",
+    "left to the collector": lambda found: f"{found.garbage:.1f}",
+    "leaked blocks": lambda found: f"{abs(found.leaked):.1f}",
 }
 
 _FLOORS: Final[dict[str, Callable[[Floor], str]]] = {
@@ -185,6 +201,7 @@ def as_json(results: Results, found: Sequence[Floor], machine: dict[str, Any]) -
         "throughput": [_comparison(each) for each in results.throughput or []],
         "cuts": [asdict(each) for each in results.cuts or []],
         "starts": [asdict(each) for each in results.starts or []],
+        "hotpath": [asdict(each) for each in results.hotpath or []],
         "floors": [asdict(each) for each in found],
     }
     return json.dumps(whole, indent=1) + "\n"

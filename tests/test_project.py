@@ -24,7 +24,8 @@ PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 SOURCES = {
     "run": {"run"},
     "build": {"build"},
-    "dev": {"run", "build", "test", "lint"},
+    "compile": {"build", "compile"},
+    "dev": {"run", "build", "compile", "test", "lint"},
     "bench": {"run", "build", "bench"},
 }
 
@@ -60,7 +61,7 @@ def test_lock_satisfies_pyproject(name: str) -> None:
         assert pin in requirement.specifier, f"{requirement} against {pin} in {name}.txt: run make lock"
 
 
-@pytest.mark.parametrize("name", ["run", "build", "bench"])
+@pytest.mark.parametrize("name", ["run", "build", "compile", "bench"])
 def test_locks_agree(name: str) -> None:
     """What runs in the image and in a benchmark is what the tests ran with."""
     dev = locked("dev")
@@ -79,16 +80,15 @@ def test_lock_is_hashed_and_names_no_place(name: str) -> None:
 def test_run_lock_is_small() -> None:
     """The image carries nothing of the tests, the tools or the build."""
     others = {
-        canonicalize_name(requirement.name) for requirement in declared({"test", "lint", "build", "bench"})
+        canonicalize_name(requirement.name)
+        for requirement in declared({"test", "lint", "build", "compile", "bench"})
     }
     assert others & set(locked("run")) == set()
 
 
 def test_installed_version_is_the_declared_one() -> None:
     """What is installed has to be of this tree."""
-    assert importlib.metadata.version("waterclock") == proxy.__version__, (
-        "run make test, or install again"
-    )
+    assert importlib.metadata.version("waterclock") == proxy.__version__, "run make test, or install again"
 
 
 def test_kubernetes_client_stays_out_of_the_sidecar() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -30,9 +31,9 @@ class Peer(Protocol):
 
 
 def room_for(parent: Path, name: str) -> Path:
-    """A new, empty folder below `parent`."""
+    """A new, empty folder below `parent`, whose name needs no quoting anywhere."""
     number = sum(1 for _ in parent.iterdir())
-    room = parent / f"{number:02}-{name}"
+    room = parent / f"{number:02}-{'-'.join(re.findall(r'[a-z0-9]+', name))}"
     room.mkdir()
     return room
 

@@ -1,4 +1,4 @@
-"""Waterclock with everything on: budgets, step log to a file, journal on disk, metrics."""
+"""Waterclock with everything on: budgets, step log to a file, journal on disk, metrics. Either build of it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ from dataclasses import dataclass
 from textwrap import dedent
 from typing import Any
 
+from bench.builds import PURE, interpreter
 from bench.peers.base import Site
-from bench.procs import HOST, Plan, find, free_port
+from bench.procs import HOST, Missing, Plan, free_port
 
 
 @dataclass(frozen=True)
 class Waterclock:
-    name: str = "waterclock"
+    name: str = PURE
 
     def plan(self, site: Site) -> Plan:
+        program = interpreter(self.name).with_name("waterclock")
+        if not program.is_file():
+            raise Missing("waterclock is not installed: pip install -e . in this checkout")
         outbound, control, metrics = free_port(), free_port(), free_port()
         config = site.room / "waterclock.yaml"
         config.write_text(
@@ -28,7 +32,7 @@ class Waterclock:
         )
         return Plan(
             name=self.name,
-            argv=(find("waterclock", "pip install -e . in this checkout"), "run", "-c", str(config)),
+            argv=(str(program), "run", "-c", str(config)),
             port=outbound,
             ready_port=metrics,
             ready_path="/readyz",

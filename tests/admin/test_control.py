@@ -17,7 +17,7 @@ from proxy.admin.control import control_app
 from proxy.admin.server import Listening
 from proxy.admin.views import policy_view, write_view
 from proxy.core.policy import Mode, Policy
-from proxy.core.writes import WriteState, WrongTransition
+from proxy.core.writes import WriteEvent, WriteState, WrongTransition
 from proxy.store.errors import JournalError
 from tests.admin.asking import Answer, ask, exchange, parsed, served
 from tests.admin.writes import ANSWER, NOW_MS, UNCERTAIN, Sidecar, write
@@ -154,7 +154,7 @@ async def test_resolve_of_what_cannot_be_resolved(at: Listening, sidecar: Sideca
     ("failure", "status", "says"),
     [
         (KeyError("w1"), 404, "'w1'"),
-        (WrongTransition(WriteState.REPORTED, None), 409, "reported"),  # type: ignore[arg-type]
+        (WrongTransition(WriteState.REPORTED, WriteEvent.FOUND_APPLIED), 409, "reported"),
         (JournalError(Path("j.db"), "the disk is full", "free space"), 503, "the disk is full"),
     ],
 )

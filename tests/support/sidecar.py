@@ -127,6 +127,8 @@ class Sidecar:
             self.stop()
         if failure is None:
             assert not self.faults, self.faults
+        elif self.faults:
+            failure.add_note(f"The sidecar has reported faults of its own: {self.faults}")
         if self._own_folder:
             shutil.rmtree(self.folder, ignore_errors=True)
 
