@@ -24,7 +24,7 @@ from proxy.admin.control import control_app
 from proxy.admin.health import health_app
 from proxy.admin.server import ListenFailed, Listening, listen
 from proxy.config import ConfigError, digest, parse, read
-from proxy.core.policy import Address, Policy
+from proxy.core.policy import Address, OnJournalFailure, Policy
 from proxy.core.units import MILLISECOND, SECOND
 from proxy.core.writes import WriteBook, WriteEvent, WriteRecord
 from proxy.dataplane.entrance import Entrance
@@ -37,7 +37,7 @@ from proxy.observe.metrics import Metrics
 from proxy.observe.observer import Observer
 from proxy.observe.steplog import StepLog
 from proxy.observe.walltime import unix_ms
-from proxy.store.errors import JournalError
+from proxy.store.errors import JournalError, JournalInUse
 from proxy.store.journal import Journal
 
 IN_POD: Final = Path("/var/lib/waterclock")
@@ -140,8 +140,7 @@ class Sidecar:
         loop = asyncio.get_running_loop()
         logging.getLogger().addHandler(EventHandler(self._log))
         policy = self.started_with
-        found = self._journal.open(unix_ms())
-        for record in found:
+        for record in self._open_journal(policy):
             self._book.put(record)
         self._journal.start(loop, self._forget)
         self._plane = Plane(
@@ -183,6 +182,18 @@ class Sidecar:
             journal=str(self._journal.path),
             uncertain_writes=self._book.pending(),
         )
+
+    def _open_journal(self, policy: Policy) -> list[WriteRecord]:
+        """Return what is on record. Raises JournalError, unless the policy says to go on without a journal."""
+        try:
+            return self._journal.open(unix_ms())
+        except JournalInUse:
+            raise
+        except JournalError as error:
+            if policy.journal.on_failure is OnJournalFailure.REFUSE:
+                raise
+            self._log.event("journal_unavailable", problem=str(error), consequence="writes are sent without a record")
+            return []
 
     async def _listen(self, plane: Plane, address: Address) -> asyncio.Server:
         """Open the outbound port. Beside 127.0.0.1 also on ::1, where ip6tables redirects to."""

@@ -1,7 +1,8 @@
 """The body of an answer that the sidecar gives itself: `application/problem+json` (RFC 9457).
 
 It is read by people, by programs and by models, so every refusal explains itself: what happened, what is known of
-the effect, and what the caller may do next. `error` repeats it in the form that LLM clients show.
+the effect, and what the caller may do next. `error` repeats it in the form that LLM clients show, and `message` in the
+one that AWS SDKs do.
 """
 
 from __future__ import annotations
@@ -31,16 +32,21 @@ class Problem(NamedTuple):
     idempotency_key: str | None = None
     record: str | None = None
     retry: Retry | None = None
+    next: str | None = None
 
     @property
     def row(self) -> Row:
-        """What the answer table says for it."""
-        return row_of(self.case, self.reason, self.retry)
+        """What the answer table says for it, unless `next` knows better."""
+        row = row_of(self.case, self.reason, self.retry)
+        return row if self.next is None else row._replace(next=self.next)
 
     def body(self) -> bytes:
         """Return the JSON document, on one line with a line end, so that a terminal shows it well."""
         row = self.row
         detail = self.detail or f"{row.title}."
+        message = f"{row.title}. {detail} {row.next}"
+        if self.record is not None:
+            message += f" (record {self.record})"
         document = {
             "type": f"urn:waterclock:problem:{self.reason.replace('_', '-')}",
             "title": row.title,
@@ -58,8 +64,9 @@ class Problem(NamedTuple):
             "idempotency_key": self.idempotency_key,
             "record": self.record,
             "next": row.next,
+            "message": message,
             "error": {
-                "message": f"{row.title}. {detail} {row.next}",
+                "message": message,
                 "type": self.outcome,
                 "code": self.reason,
             },

@@ -2,14 +2,17 @@
 
 A record is an intent before the first byte may leave. It ends as one of:
 
-    intent    -- answered ------> reported      the other side answered: nothing to remember
+    intent    -- answered ------> reported      the other side answered; forgotten once its caller has the answer
     intent    -- withdrawn -----> withdrawn     nothing was sent after all: nothing to remember
     intent    -- lost ----------> uncertain     cut, broken, or found on disk after the sidecar died
     uncertain -- answered ------> reported      the late answer came while the sidecar still listened
     uncertain -- found_applied -> applied       someone looked: it happened
     uncertain -- found_absent --> not_applied   someone looked: it did not
+    reported  -- found_absent --> not_applied   the answer was not heard, and someone looked: it did not
 
-Only an uncertain record blocks the repetition of its unit, and an intent that of its own key.
+A record that is kept stands for its unit: uncertain, it may have happened; reported or applied, it has, and its caller
+was never told. So the repetition of its unit is blocked until it is found absent, or its hold is over. An intent blocks
+the repetition of its own key.
 """
 
 from __future__ import annotations
@@ -51,7 +54,10 @@ TRANSITIONS: Final[dict[tuple[WriteState, WriteEvent], WriteState]] = {
     (WriteState.UNCERTAIN, WriteEvent.ANSWERED): WriteState.REPORTED,
     (WriteState.UNCERTAIN, WriteEvent.FOUND_APPLIED): WriteState.APPLIED,
     (WriteState.UNCERTAIN, WriteEvent.FOUND_ABSENT): WriteState.NOT_APPLIED,
+    (WriteState.REPORTED, WriteEvent.FOUND_ABSENT): WriteState.NOT_APPLIED,
 }
+
+_STANDING: Final = frozenset({WriteState.UNCERTAIN, WriteState.REPORTED, WriteState.APPLIED})
 
 
 class WrongTransition(ValueError):
@@ -112,6 +118,27 @@ class WriteRecord:
         return replace(self, state=state)
 
 
+NEXT_AFTER: Final[dict[WriteState, str]] = {
+    WriteState.REPORTED: "The other side has answered the first attempt, and its answer is kept with the record. Only if "
+    "that says that nothing happened, send the call again with the header Budget-Retry: confirmed.",
+    WriteState.APPLIED: "It has happened. Do not send it again.",
+}
+"""What the caller of a repeated write may do, where more is known of the first attempt than that it was sent."""
+
+
+def repetition(first: WriteRecord, now_ms: int) -> str:
+    """Return the sentence that says what is known of the write that a call would repeat."""
+    sent = f"The same write was sent {max(0, now_ms - first.opened_at) / 1000:.1f} s ago (record {first.id})"
+    if first.state is WriteState.INTENT:
+        return f"{sent} and is still under way."
+    if first.state is WriteState.APPLIED:
+        return f"{sent}, and was found to have happened."
+    if first.state is WriteState.REPORTED:
+        status = f"with status {first.answer.status} " if first.answer is not None else ""
+        return f"{sent}, and was answered {status}when its caller could no longer be told."
+    return f"{sent} and its effect is uncertain: it may have happened."
+
+
 # Origin and unit, to the ids of the records that are of it.
 _Index = dict[tuple[str, str], set[str]]
 
@@ -120,8 +147,9 @@ def _age(record: WriteRecord) -> tuple[int, str]:
     return record.opened_at, record.id
 
 
-def _unresolved(record: WriteRecord, since: int) -> bool:
-    return record.state is WriteState.UNCERTAIN and record.opened_at >= since
+def _stands(record: WriteRecord, since: int) -> bool:
+    """Say whether a record, that is not in flight, still stands for its unit."""
+    return record.state in _STANDING and record.opened_at >= since
 
 
 class WriteBook:
@@ -173,9 +201,9 @@ class WriteBook:
     def blocking(
         self, guard: Guard, origin: str, key: str | None, fingerprint: str, *, key_honoured: bool, since: int
     ) -> WriteRecord | None:
-        """Return the unresolved record that a write would repeat, the oldest of them, or None when it may be sent.
+        """Return the record whose write this would repeat, the oldest of them, or None when it may be sent.
 
-        `since` is the Unix time in milliseconds before which an uncertain record no longer blocks. With a key that
+        `since` is the Unix time in milliseconds before which a record no longer stands for its unit. With a key that
         the other side honours, a repeat under the same key is no repetition: it is left to the other side.
         """
         if guard is Guard.NONE:
@@ -185,16 +213,14 @@ class WriteBook:
         if key is not None and not honoured:
             same_key = self._of(self._by_key, origin, key)
             found += (
-                record
-                for record in same_key
-                if record.state is WriteState.INTENT or _unresolved(record, since)
+                record for record in same_key if record.state is WriteState.INTENT or _stands(record, since)
             )
         if guard is Guard.FINGERPRINT:
             same_work = self._of(self._by_fingerprint, origin, fingerprint)
             found += (
                 record
                 for record in same_work
-                if _unresolved(record, since) and not (honoured and record.key == key)
+                if _stands(record, since) and not (honoured and record.key == key)
             )
         return min(found, key=_age, default=None)
 

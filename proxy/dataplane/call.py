@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from proxy.core.calls import Kind, Outcome, Phase, Would
 from proxy.core.reasons import Reason
 from proxy.core.units import SECOND
-from proxy.core.writes import WriteRecord
+from proxy.core.writes import WriteRecord, repetition
 from proxy.dataplane.consider import consider
 from proxy.dataplane.exchange import Exchange
 from proxy.dataplane.onward import onward_head
@@ -82,21 +82,17 @@ class Call(Exchange):
         else:
             self.open()
 
-    def refuse(self, reason: Reason, detail: str, record: str | None = None) -> None:
+    def refuse(self, reason: Reason, detail: str) -> None:
         """End the call before anything of it was sent."""
-        self._answer(Outcome.REFUSED, reason, detail, self.plane.clock(), record=record)
+        self._answer(Outcome.REFUSED, reason, detail, self.plane.clock())
 
     def refuse_repeat(self, first: WriteRecord) -> bool:
         """Refuse what would repeat an unresolved write. Return True if it goes on all the same (`mode: observe`)."""
         if not self.enforced:
             self.would = Would.REFUSE
             return True
-        age = (self.plane.wall_ms() - first.opened_at) / 1000
-        detail = (
-            f"The same write was sent {age:.1f} s ago (record {first.id}) and its effect is {first.state}: "
-            "it may have happened."
-        )
-        self.refuse(Reason.UNRESOLVED_WRITE, detail, record=first.id)
+        detail = repetition(first, self.plane.wall_ms())
+        self._answer(Outcome.REFUSED, Reason.UNRESOLVED_WRITE, detail, self.plane.clock(), first=first)
         return False
 
     # -- from the client -------------------------------------------------------------------------------------------
@@ -284,7 +280,7 @@ class Call(Exchange):
         else:
             connection.abort()
         if self._write is not None and self._write.intent is not None:
-            self._write.intent.answered(self._deliver)
+            self._write.intent.answered(self._answer_so_far(whole=False), self._deliver)
         else:
             self._deliver()
 
@@ -328,7 +324,7 @@ class Call(Exchange):
             return
         now = self.plane.clock()
         if self._write is not None and self._write.intent is not None:
-            self._write.intent.answered(lambda _: None)  # by this agreement; what follows is no call any more
+            self._write.intent.delivered()  # by this agreement; what follows is no call any more
         self.kind = Kind.OPAQUE
         self.relayed = len(rest)
         head = self._rendered_head("in_progress", now, close=False)

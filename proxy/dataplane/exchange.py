@@ -17,6 +17,7 @@ from proxy.core.budget import Limit
 from proxy.core.calls import Outcome, Phase, Would
 from proxy.core.reasons import Reason
 from proxy.core.units import MILLISECOND, exact_ms
+from proxy.core.writes import LateAnswer, WriteRecord
 from proxy.dataplane.linger import Linger
 from proxy.dataplane.plane import Plane
 from proxy.dataplane.request import RequestSide
@@ -74,6 +75,8 @@ class Exchange(Step):
         if not response.head_sent:
             data = self._rendered_head(Outcome.COMPLETED, now, close=not keep) + data
         self.client.send(data)
+        if self._write is not None and self._write.intent is not None:
+            self._write.intent.delivered()
         self._end(Outcome.COMPLETED, None, now, keep=keep)
 
     def _rendered_head(self, outcome: str, now: int, *, close: bool) -> bytes:
@@ -159,6 +162,8 @@ class Exchange(Step):
         """The client is gone, or can never finish what it began."""
         if self.ended:
             return
+        if self.phase is Phase.COMPLETE and self._write is not None and self._write.intent is not None:
+            self._write.intent.undelivered(self._answer_so_far())
         self._leave_upstream(Reason.CLIENT_LEFT, linger=True)
         if self.overdue(now):
             self._end(Outcome.DEADLINE_EXCEEDED, self.case.decision.allowance.bound, now, keep=False)
@@ -198,12 +203,12 @@ class Exchange(Step):
         self._break_off(outcome, reason, now)
 
     def _answer(
-        self, outcome: Outcome, reason: str, detail: str, now: int, *, record: str | None = None
+        self, outcome: Outcome, reason: str, detail: str, now: int, *, first: WriteRecord | None = None
     ) -> None:
         """Give an answer of our own."""
         self._response.discard()
         keep = self._keeps_after_own_answer() and reason is not Reason.MALFORMED
-        self.client.send(self.own_answer(outcome, reason, detail, now, close=not keep, record=record))
+        self.client.send(self.own_answer(outcome, reason, detail, now, close=not keep, first=first))
         self._end(outcome, reason, now, keep=keep)
 
     def _keeps_after_own_answer(self) -> bool:
@@ -226,6 +231,9 @@ class Exchange(Step):
         self.relayed = self._response.relayed
         self.finish(outcome, reason, now)
         self.client.call_done(keep=keep)
+
+    def _answer_so_far(self, *, whole: bool = True) -> LateAnswer | None:
+        return self._response.as_answer(exact_ms(self.plane.clock() - self.arrival), whole=whole)
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:

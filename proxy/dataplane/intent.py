@@ -38,17 +38,23 @@ class Intent:
         """Add the fingerprint of a body that was too large to be held, now that it has passed."""
         self._keep(replace(self.record, fingerprint=fingerprint))
 
-    def answered(self, done: Callable[[Exception | None], None]) -> None:
-        """Settle: the whole answer is here. `done` says when the disk no longer holds the intent against it."""
-        id, journal = self.record.id, self._plane.journal
+    def answered(self, answer: LateAnswer | None, done: Callable[[Exception | None], None]) -> None:
+        """Settle: the whole answer is here. `done` says when the disk knows, and only then may its caller hear of it.
 
-        def dropped(error: Exception | None) -> None:
-            if error is not None:
-                journal.drop(id)  # nobody waits any more: the journal sees it through when it can
-            done(error)
+        So a sidecar that dies in between finds the write reported: neither forgotten nor, once answered, uncertain.
+        """
+        self.record = replace(self.record.after(WriteEvent.ANSWERED), phase=Phase.COMPLETE, answer=answer)
+        self._plane.book.put(self.record)
+        self._plane.journal.put(self.record, done)
 
-        self._plane.book.drop(id)
-        journal.drop(id, dropped)
+    def delivered(self) -> None:
+        """Forget the write: its caller has the answer. The journal sees to it in its own time."""
+        self._plane.book.drop(self.record.id)
+        self._plane.journal.drop(self.record.id)
+
+    def undelivered(self, answer: LateAnswer | None) -> None:
+        """Keep the answer of a caller that left before it could be given: the only trace of what happened."""
+        self._keep(replace(self.record, resolved_by="answer not delivered", answer=answer))
 
     def lost(self, phase: Phase, reason: str) -> None:
         """Give up on the answer: from here on the effect is uncertain."""

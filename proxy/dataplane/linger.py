@@ -52,7 +52,7 @@ class Linger:
                 if not event.interim:
                     self._response.begin(event, held=True)
             elif event is END:
-                answer = self._response.as_late_answer(exact_ms(self._plane.clock() - self._arrival))
+                answer = self._response.as_answer(exact_ms(self._plane.clock() - self._arrival))
                 if answer is not None:
                     self._intent.answered_late(answer)
                 self._stop()

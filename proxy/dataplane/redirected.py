@@ -8,6 +8,7 @@ opened in the meantime; whichever speaks first decides.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final, cast
 
 from proxy.core.calls import Kind, Outcome, Phase
@@ -28,6 +29,8 @@ from proxy.wire.sniff import Sniffed, sniff
 
 SERVER_FIRST_SECONDS: Final = 0.1
 """How long a client may be silent before the server is given the chance to speak first."""
+LEAVING_SECONDS: Final = 0.005
+"""A FIN can arrive a moment before the process that sent it has let go of its socket."""
 _BUFFER_BYTES: Final = 65_536
 
 
@@ -54,7 +57,7 @@ class Redirected(asyncio.Protocol):
         """Wait for the client to speak, for a moment."""
         self._transport = cast(asyncio.Transport, transport)
         self._plane.clients.add(self._transport)
-        self._timer = self._plane.loop.call_later(SERVER_FIRST_SECONDS, self._dial)
+        self._wait(SERVER_FIRST_SECONDS, self._dial)
         self._alarm.set(self._arrival + self._plane.policy.tunnel.idle)
 
     def data_received(self, data: bytes) -> None:
@@ -73,9 +76,11 @@ class Redirected(asyncio.Protocol):
     def eof_received(self) -> bool:
         """The client has said all that it will say: it waits for an answer, or has left without a word."""
         self._client_ended = True
-        if self._step is not None:
-            return True
-        return not (not self._buffer and self._has_left()) and self._become_opaque()
+        if self._step is None and self._buffer:
+            return self._become_opaque()
+        if self._step is None:
+            self._wait(LEAVING_SECONDS, self._dial_unless_left)
+        return True
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client is gone."""
@@ -175,6 +180,14 @@ class Redirected(asyncio.Protocol):
         if self._ticket is None and self._upstream is None:
             self._ticket = self._plane.pool.request(Origin("tcp", address, port, address), self)
 
+    def _dial_unless_left(self) -> None:
+        """Go on with a client that has ended its side without a word: its server may have one to say."""
+        info = self._transport.get_extra_info
+        if self._plane.peers.has_left(info("sockname"), info("peername"), self._original):
+            self._transport.close()
+        else:
+            self._become_opaque()
+
     def _relay(self, upstream: UpstreamConnection) -> None:
         step = self._step
         assert step is not None
@@ -195,11 +208,6 @@ class Redirected(asyncio.Protocol):
         elif step.enforced:
             self._fail(Outcome.DEADLINE_EXCEEDED, step.case.decision.allowance.bound)
 
-    def _has_left(self) -> bool:
-        """Say whether the client has closed its socket, and does not only say that it will send no more."""
-        info = self._transport.get_extra_info
-        return self._plane.peers.has_left(info("sockname"), info("peername"), self._original) is True
-
     def _fail(self, outcome: Outcome, reason: str) -> None:
         """Close, and leave the record."""
         self._release()
@@ -208,6 +216,12 @@ class Redirected(asyncio.Protocol):
             step.finish(outcome, reason, self._plane.clock())
         end_with_reset(self._transport)  # a FIN would say that the other side had nothing to answer
         self._transport.abort()
+
+    def _wait(self, seconds: float, then: Callable[[], object]) -> None:
+        """Do something in a moment, unless it is clear by then what the connection is."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._plane.loop.call_later(seconds, then)
 
     def _release(self) -> None:
         """Stop waiting, for time and for a connection."""

@@ -184,9 +184,14 @@ class Relay(asyncio.Protocol):
     # -- time ------------------------------------------------------------------------------------------------------
 
     def _wakes(self) -> tuple[int, int, int]:
-        """Return when the budget ends, the burst is over its time, and the silence has lasted too long."""
+        """Return when the budget ends, the burst is over its time, and the silence has lasted too long.
+
+        A client that says more to one who has ended its side waits for no answer, so that is no burst.
+        """
         limits, started = self._limits, self._bursts.started
-        burst = started + limits.burst if started is not None and limits.burst is not None else _FAR
+        burst = _FAR
+        if started is not None and limits.burst is not None and not self._upstream_ended:
+            burst = started + limits.burst
         return limits.end if limits.end is not None else _FAR, burst, self._last + limits.idle
 
     def _set_alarm(self) -> None:
@@ -203,7 +208,7 @@ class Relay(asyncio.Protocol):
         elif now >= burst:
             self._cut(burst, self._limits.burst_bound, in_use=in_use)
         elif now >= idle:
-            self._fall_silent(idle, in_use=in_use)
+            self._fall_silent(idle, in_use=in_use and not self._upstream_ended)
         if not self._step.ended:
             self._set_alarm()
 

@@ -15,6 +15,8 @@ from proxy.wire.render import LAST_CHUNK, chunk, last_chunk_with
 
 WAITING_BYTES: Final = 65_536
 """How much of a body is collected while there is no connection yet, before the client is made to wait."""
+MANY_PARTS: Final = 4096
+"""How many parts of a body are held before they are joined: a body in tiny chunks would take many times its size."""
 
 
 class RequestSide:
@@ -61,6 +63,8 @@ class RequestSide:
             self._digest.update(data)
         if self._connection is None or self._parked:
             self._parts.append(data)
+            if len(self._parts) >= MANY_PARTS:
+                self._parts = [b"".join(self._parts)]
         else:
             self._connection.write(chunk(data) if self.head.framing is Framing.CHUNKED else data)
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from proxy.core.writes import LateAnswer
 from proxy.dataplane.answers import OWN_FIELDS
+from proxy.dataplane.request import MANY_PARTS
 from proxy.wire.events import Field, Framing, RequestHead, ResponseHead
 from proxy.wire.eventstream import EventBoundary, error_event
 from proxy.wire.fields import HOP_BY_HOP, dropped, via
@@ -72,6 +73,8 @@ class ResponseSide:
             data = self._boundary.feed(data)
         if data:
             self._parts.append(data)
+            if len(self._parts) >= MANY_PARTS:
+                self._parts = [b"".join(self._parts)]
 
     @property
     def by_event(self) -> bool:
@@ -160,10 +163,12 @@ class ResponseSide:
             late._parts = list(self._parts)
         return late
 
-    def as_late_answer(self, elapsed_ms: float) -> LateAnswer | None:
-        """Return what is kept of a whole answer that nobody is waiting for any more."""
+    def as_answer(self, elapsed_ms: float, *, whole: bool = True) -> LateAnswer | None:
+        """Return what is kept of an answer that its caller may never hear; not `whole`: only that it was given."""
         if self.head is None:
             return None
+        if not whole:
+            return LateAnswer(self.head.status, (), b"", self.size, elapsed_ms)
         fields = tuple(
             (name.decode("latin-1"), value.decode("latin-1"))
             for lower, name, value in self.head.fields

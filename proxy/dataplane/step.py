@@ -10,6 +10,7 @@ from proxy.core.problem import Problem
 from proxy.core.reasons import case_of, status_of
 from proxy.core.step import StepRecord
 from proxy.core.units import exact_ms, whole_ms
+from proxy.core.writes import NEXT_AFTER, WriteRecord
 from proxy.dataplane.answers import annotation, outcome_item, own_answer
 from proxy.dataplane.consider import Considered
 from proxy.dataplane.plane import Plane
@@ -140,9 +141,16 @@ class Step:
         )
 
     def own_answer(
-        self, outcome: Outcome, reason: str, detail: str, now: int, *, close: bool, record: str | None = None
+        self,
+        outcome: Outcome,
+        reason: str,
+        detail: str,
+        now: int,
+        *,
+        close: bool,
+        first: WriteRecord | None = None,
     ) -> bytes:
-        """Return an answer of the sidecar's own. `record`: the first record, when this call would repeat a write."""
+        """Return an answer of the sidecar's own. `first`: the write that this call would repeat."""
         case = case_of(outcome, reason, self.kind, self.phase, self.effect)
         self.status = status_of(case, self.policy.statuses)
         retry = self.retry(outcome, now)
@@ -164,7 +172,8 @@ class Step:
             if budget is not None
             else None,
             idempotency_key=considered.limits.key,
-            record=record or self.record_id,
+            record=first.id if first is not None else self.record_id,
+            next=NEXT_AFTER.get(first.state) if first is not None else None,
             retry=retry,
         )
         return own_answer(

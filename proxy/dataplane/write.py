@@ -88,8 +88,7 @@ class WriteSide:
         if call.unit is None:
             call.unit = known_as or None
         blocking = self._blocking(known_as)
-        while blocking is not None and call.case.limits.confirmed:
-            self._confirm(blocking)
+        while blocking is not None and call.case.limits.confirmed and self._confirm(blocking):
             blocking = self._blocking(known_as)
         if blocking is not None and not call.refuse_repeat(blocking):
             return
@@ -106,17 +105,21 @@ class WriteSide:
             since=call.plane.wall_ms() - call.policy.writes.hold // MILLISECOND,
         )
 
-    def _confirm(self, blocking: WriteRecord) -> None:
+    def _confirm(self, blocking: WriteRecord) -> bool:
         """Take the caller's word (`Budget-Retry: confirmed`) that an earlier attempt did not happen.
 
-        One that is still in flight has lost its claim: it no longer stands for its unit.
+        One that is still in flight has lost its claim: it no longer stands for its unit. Against the word of an
+        operator, who found that it was applied, the caller's does not count: False.
         """
+        if blocking.state is WriteState.APPLIED:
+            return False
         plane = self._call.plane
         if blocking.state is WriteState.INTENT:
             blocking = blocking.after(WriteEvent.LOST)
         settled = replace(blocking.after(WriteEvent.FOUND_ABSENT), resolved_by="Budget-Retry: confirmed")
         plane.book.put(settled)
         plane.journal.put(settled)
+        return True
 
     def _declare(self, known_as: str) -> None:
         call = self._call

@@ -178,6 +178,9 @@ class UpstreamConnection(asyncio.Protocol):
     def let_go(self) -> None:
         """End the exchange for its sink: nothing more is told."""
         self._sink = None
+        if self._second is not None:
+            self._second.close()
+            self._second = None
 
     def upgrade(self) -> None:
         """Take all further bytes as they come, and those that came early: another protocol is spoken now."""

@@ -49,8 +49,10 @@ def by_requests(sidecar: Sidecar, url: str, remaining_ms: int) -> Fetched:
     with requests.Session() as session:
         session.trust_env = False
         proxies = {"http": sidecar.proxy_url}
-        with session.get(url, headers=_stated(remaining_ms), proxies=proxies, stream=True, timeout=10) as response:
-            parts = []
+        with session.get(
+            url, headers=_stated(remaining_ms), proxies=proxies, stream=True, timeout=10
+        ) as response:
+            parts: list[bytes] = []
             try:
                 parts.extend(response.iter_content(None))
             except requests.RequestException:
@@ -63,7 +65,7 @@ def by_httpx(sidecar: Sidecar, url: str, remaining_ms: int) -> Fetched:
         httpx.Client(proxy=sidecar.proxy_url, trust_env=False) as client,
         client.stream("GET", url, headers=_stated(remaining_ms)) as response,
     ):
-        parts = []
+        parts: list[bytes] = []
         try:
             parts.extend(response.iter_raw())
         except httpx.TransportError:
@@ -77,7 +79,7 @@ def by_aiohttp(sidecar: Sidecar, url: str, remaining_ms: int) -> Fetched:
             aiohttp.ClientSession() as session,
             session.get(url, headers=_stated(remaining_ms), proxy=sidecar.proxy_url) as response,
         ):
-            parts = []
+            parts: list[bytes] = []
             try:
                 async for part in response.content.iter_any():
                     parts.append(part)  # noqa: PERF401 - what came before an error counts too
@@ -94,7 +96,18 @@ _CURL_PARTIAL = (18, 56)
 
 def by_curl(sidecar: Sidecar, url: str, remaining_ms: int) -> Fetched:
     (stated,) = _stated(remaining_ms).items()
-    command = ["curl", "-s", "-N", "-x", sidecar.proxy_url, "-H", ": ".join(stated), "-w", "%{stderr}%{http_code}", url]
+    command = [
+        "curl",
+        "-s",
+        "-N",
+        "-x",
+        sidecar.proxy_url,
+        "-H",
+        ": ".join(stated),
+        "-w",
+        "%{stderr}%{http_code}",
+        url,
+    ]
     done = subprocess.run(command, capture_output=True, timeout=10, check=False)
     assert done.returncode in (0, *_CURL_PARTIAL), done
     return Fetched(int(done.stderr), done.returncode == 0, done.stdout)

@@ -89,8 +89,13 @@ EXTRAS: dict[str, bytes] = {
     "a second answer": (head(200, [("Content-Length", "2")]) + b"ok") * 2,
     "a body with 204": head(204) + b"<stray>",
     "a body with 304": head(304, [("Content-Length", "7")]) + b"<stray>",
-    "bytes after the last chunk": head(200, [("Transfer-Encoding", "chunked")]) + chunk(b"ok") + LAST_CHUNK + b"<stray>",
-    "an answer to the next request": head(200, [("Content-Length", "2")]) + b"ok" + head(200, [("Content-Length", "7")]),
+    "bytes after the last chunk": head(200, [("Transfer-Encoding", "chunked")])
+    + chunk(b"ok")
+    + LAST_CHUNK
+    + b"<stray>",
+    "an answer to the next request": head(200, [("Content-Length", "2")])
+    + b"ok"
+    + head(200, [("Content-Length", "7")]),
 }
 
 
@@ -148,7 +153,9 @@ def test_half_close_behind_pipelined_requests(sidecar: Sidecar) -> None:
 def test_half_close_in_the_middle_of_a_body(sidecar: Sidecar, budget: str, method: str) -> None:
     """A body that can never become whole is a client that has gone; nobody waits for the rest."""
     with Upstream(stall()) as upstream, Caller(sidecar) as caller:
-        caller.request(method, upstream.url(), {"Budget-Id": budget, "Content-Length": 10}, b"01234").half_close()
+        caller.request(
+            method, upstream.url(), {"Budget-Id": budget, "Content-Length": 10}, b"01234"
+        ).half_close()
         assert caller.rest() == b""
         (record,) = sidecar.records_of(budget)
         assert record["outcome"] == "client_gone"
@@ -209,14 +216,23 @@ def test_client_leaves_a_read_while_its_name_is_looked_up_or_connected() -> None
                 caller.leave()
             sidecar.at_rest(within=3)
             eventually(lambda: len(sidecar.records) == 10)
-            assert {(each["outcome"], each["phase"]) for each in sidecar.records} == {("client_gone", "not_sent")}
+            assert {(each["outcome"], each["phase"]) for each in sidecar.records} == {
+                ("client_gone", "not_sent")
+            }
         for each in waiting:
             each.close()
 
 
 def test_cancelled_calls_leave_nothing() -> None:
     """Clients that leave at random moments leave no step, connection, descriptor or memory (encode/httpcore#1093)."""
-    behaviours = [stall(), drip(every=0.002), events(["1"], then="stall"), answer(after=0.03), deaf(), hang_up(after=0.02)]
+    behaviours = [
+        stall(),
+        drip(every=0.002),
+        events(["1"], then="stall"),
+        answer(after=0.03),
+        deaf(),
+        hang_up(after=0.02),
+    ]
     with Sidecar("writes: {linger: 50ms}") as sidecar, Upstream(answer(), *[]) as upstream:
         for number, behaviour in enumerate(behaviours):
             upstream.on(f"/{number}", behaviour)
@@ -233,7 +249,9 @@ def test_cancelled_calls_leave_nothing() -> None:
                 method = chance.choice(["GET", "PUT", "POST", "HEAD"])
                 body = json.dumps({"at": chance.random()}).encode() if method in ("PUT", "POST") else b""
                 request = render(method, path, {"Budget-Remaining-Ms": chance.choice([5, 50, 5000])}, body)
-                caller = Caller(sidecar).send(request[: chance.choice([len(request), chance.randrange(len(request))])])
+                caller = Caller(sidecar).send(
+                    request[: chance.choice([len(request), chance.randrange(len(request))])]
+                )
                 time.sleep(chance.uniform(0, 0.03))
                 if chance.random() < 0.3:
                     caller.half_close()
@@ -246,7 +264,9 @@ def test_cancelled_calls_leave_nothing() -> None:
         assert made > 200
         sidecar.at_rest()
         assert call(sidecar, "GET", upstream.url()).status == 200
-        eventually(lambda: sidecar.open_files() <= before + 2)  # an idle connection, and the kernel's socket list
+        eventually(
+            lambda: sidecar.open_files() <= before + 2
+        )  # an idle connection, and the kernel's socket list
         samples = sidecar.samples()
         counted = sum(value for name, value in samples.items() if name.startswith("waterclock_steps_total{"))
         eventually(lambda: len(sidecar.records) == counted, what="the counters equal the records")
@@ -296,7 +316,9 @@ def test_expect_continue_continues(sidecar: Sidecar, method: str, size: int, fra
         stated = {"Content-Length": size} if framing == "length" else {"Transfer-Encoding": "chunked"}
         caller.request(method, upstream.url(), CONTINUES | stated)
         assert caller.until(b"\r\n\r\n").startswith(b"HTTP/1.1 100 ")
-        caller.add(b"y" * size if framing == "length" else chunked(b"y" * (size // 2), b"y" * (size - size // 2)))
+        caller.add(
+            b"y" * size if framing == "length" else chunked(b"y" * (size // 2), b"y" * (size - size // 2))
+        )
         told = caller.answer(method)
         assert (told.status, told.interim) == (200, []), "it was told to continue once"
         assert told.body == b"y" * size
@@ -354,7 +376,9 @@ def test_early_answer(sidecar: Sidecar, size: int, framing: str, method: str, cl
 def test_early_answer_of_a_held_write_is_not_behind_it(sidecar: Sidecar) -> None:
     """A body that was held and given to the kernel all at once may not be read either."""
     with Upstream(early()) as upstream, Caller(sidecar) as caller:
-        assert caller.request("POST", upstream.url("/early"), body=b"x" * 1_000_000).answer("POST").status == 200
+        assert (
+            caller.request("POST", upstream.url("/early"), body=b"x" * 1_000_000).answer("POST").status == 200
+        )
         upstream.then(answer(b"next"))
         told = call(sidecar, "GET", upstream.url("/next"), headers={"Budget-Remaining-Ms": 3000})
         assert told.body == b"next", "it does not wait behind a body that nobody reads"
@@ -439,7 +463,10 @@ def test_pipelined_body_in_pieces(sidecar: Sidecar, method: str, size: int) -> N
 def test_memory_stays_bounded_while_a_slow_client_does_not_read() -> None:
     """A client that does not read makes its server wait; nothing piles up in between."""
     big = b"x" * 65_536
-    with Sidecar() as sidecar, Upstream(drip(itertools.repeat(big, 4000), every=0, framing="chunked")) as upstream:
+    with (
+        Sidecar() as sidecar,
+        Upstream(drip(itertools.repeat(big, 4000), every=0, framing="chunked")) as upstream,
+    ):
         upstream.on("/small", answer(big))
         assert call(sidecar, "GET", upstream.url("/small")).status == 200
         before = sidecar.memory_mib()
@@ -488,9 +515,15 @@ def test_memory_stays_bounded_while_a_slow_server_does_not_read() -> None:
 def test_upgrade_refused_keeps_the_connection(sidecar: Sidecar) -> None:
     """A client that asks for h2c with each request (Java's does) goes on in HTTP/1.1 when nobody wants to."""
     with Upstream(echo()) as upstream, Caller(sidecar) as caller:
-        wants = {"Upgrade": "h2c", "HTTP2-Settings": "AAMAAABkAARAAAAAAAIAAAAA", "Connection": "Upgrade, HTTP2-Settings"}
+        wants = {
+            "Upgrade": "h2c",
+            "HTTP2-Settings": "AAMAAABkAARAAAAAAAIAAAAA",
+            "Connection": "Upgrade, HTTP2-Settings",
+        }
         for method, body in (("GET", b""), ("POST", b"one"), ("PUT", b"two" * 50_000), ("GET", b"")):
-            told = caller.request(method, upstream.url(), wants | {"Budget-Remaining-Ms": 3000}, body).answer(method)
+            told = caller.request(method, upstream.url(), wants | {"Budget-Remaining-Ms": 3000}, body).answer(
+                method
+            )
             assert (told.status, told.body) == (200, body)
         chunks = wants | {"Transfer-Encoding": "chunked", "Budget-Remaining-Ms": 3000}
         assert caller.request("PUT", upstream.url(), chunks, chunked(b"a", b"b")).answer("PUT").body == b"ab"

@@ -21,7 +21,8 @@ POST = b"POST /first HTTP/1.1\r\nHost: HOST\r\n"
 
 REQUESTS: dict[str, bytes] = {
     "both lengths": POST + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-    "both lengths, the other way round": POST + b"Transfer-Encoding: chunked\r\nContent-Length: 6\r\n\r\n0\r\n\r\nX",
+    "both lengths, the other way round": POST
+    + b"Transfer-Encoding: chunked\r\nContent-Length: 6\r\n\r\n0\r\n\r\nX",
     "two lengths": POST + b"Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
     "two equal lengths": POST + b"Content-Length: 4\r\nContent-Length: 4\r\n\r\nabcd",
     "a list of lengths": POST + b"Content-Length: 4, 4\r\n\r\nabcd",
@@ -54,14 +55,22 @@ REQUESTS: dict[str, bytes] = {
     "a chunk size with 0x": POST + b"Transfer-Encoding: chunked\r\n\r\n0x1\r\na\r\n" + LAST_CHUNK,
     "a chunk size with an underscore": POST + b"Transfer-Encoding: chunked\r\n\r\n0_1\r\na\r\n" + LAST_CHUNK,
     "a chunk size with a space": POST + b"Transfer-Encoding: chunked\r\n\r\n 1\r\na\r\n" + LAST_CHUNK,
-    "a chunk size that overflows": POST + b"Transfer-Encoding: chunked\r\n\r\n10000000000000001\r\na\r\n" + LAST_CHUNK,
+    "a chunk size that overflows": POST
+    + b"Transfer-Encoding: chunked\r\n\r\n10000000000000001\r\na\r\n"
+    + LAST_CHUNK,
     "an empty chunk size": POST + b"Transfer-Encoding: chunked\r\n\r\n\r\na\r\n" + LAST_CHUNK,
     "a chunk longer than it says": POST + b"Transfer-Encoding: chunked\r\n\r\n1\r\nabc\r\n" + LAST_CHUNK,
     "a bare LF after a chunk size": POST + b"Transfer-Encoding: chunked\r\n\r\n1\na\r\n" + LAST_CHUNK,
-    "a bare CR in a chunk extension": POST + b"Transfer-Encoding: chunked\r\n\r\n1;a\rb\r\na\r\n" + LAST_CHUNK,
-    "a bare LF in a chunk extension": POST + b"Transfer-Encoding: chunked\r\n\r\n1;a\nb\r\na\r\n" + LAST_CHUNK,
+    "a bare CR in a chunk extension": POST
+    + b"Transfer-Encoding: chunked\r\n\r\n1;a\rb\r\na\r\n"
+    + LAST_CHUNK,
+    "a bare LF in a chunk extension": POST
+    + b"Transfer-Encoding: chunked\r\n\r\n1;a\nb\r\na\r\n"
+    + LAST_CHUNK,
     "a NUL after the chunk size": POST + b"Transfer-Encoding: chunked\r\n\r\n1\0\r\na\r\n" + LAST_CHUNK,
-    "HTTP/1.0 with chunked": POST.replace(b"1.1", b"1.0") + b"Transfer-Encoding: chunked\r\n\r\n" + LAST_CHUNK,
+    "HTTP/1.0 with chunked": POST.replace(b"1.1", b"1.0")
+    + b"Transfer-Encoding: chunked\r\n\r\n"
+    + LAST_CHUNK,
     "a folded trailer": POST + b"Transfer-Encoding: chunked\r\n\r\n0\r\nX: a\r\n b\r\n\r\n",
     "a trailer without a colon": POST + b"Transfer-Encoding: chunked\r\n\r\n0\r\nno colon\r\n\r\n",
     "no Host": b"POST /first HTTP/1.1\r\n\r\n",
@@ -117,15 +126,24 @@ def test_smuggling(sidecar: Sidecar, how: str, pieces: str) -> None:
 
 UNUSUAL: dict[str, tuple[bytes, bytes]] = {
     "empty lines first": (b"\r\n\r\n" + POST + b"Content-Length: 4\r\n\r\nabcd", b"abcd"),
-    "a chunk extension": (POST + b"Transfer-Encoding: chunked\r\n\r\n4;a=b\r\nabcd\r\n" + LAST_CHUNK, b"abcd"),
-    "leading zeros in a chunk size": (POST + b"Transfer-Encoding: chunked\r\n\r\n0004\r\nabcd\r\n" + LAST_CHUNK, b"abcd"),
+    "a chunk extension": (
+        POST + b"Transfer-Encoding: chunked\r\n\r\n4;a=b\r\nabcd\r\n" + LAST_CHUNK,
+        b"abcd",
+    ),
+    "leading zeros in a chunk size": (
+        POST + b"Transfer-Encoding: chunked\r\n\r\n0004\r\nabcd\r\n" + LAST_CHUNK,
+        b"abcd",
+    ),
     "CHUNKED": (POST + b"Transfer-Encoding: CHUNKED\r\n\r\n4\r\nabcd\r\n" + LAST_CHUNK, b"abcd"),
     "a trailer": (POST + b"Transfer-Encoding: chunked\r\n\r\n4\r\nabcd\r\n0\r\nX-Sum: 1\r\n\r\n", b"abcd"),
     "space around a length": (POST + b"Content-Length: \t 4 \t\r\n\r\nabcd", b"abcd"),
     "bytes beyond ASCII in a field": (POST + b"X: \xe4\xff\r\nContent-Length: 4\r\n\r\nabcd", b"abcd"),
     "two spaces": (POST.replace(b" /first", b"  /first") + b"Content-Length: 4\r\n\r\nabcd", b"abcd"),
     "a method nobody knows": (POST.replace(b"POST", b"X-BREW") + b"Content-Length: 4\r\n\r\nabcd", b"abcd"),
-    "a query with odd characters": (POST.replace(b"/first", b"/first?a=[b]|{c}") + b"Content-Length: 4\r\n\r\nabcd", b"abcd"),
+    "a query with odd characters": (
+        POST.replace(b"/first", b"/first?a=[b]|{c}") + b"Content-Length: 4\r\n\r\nabcd",
+        b"abcd",
+    ),
 }
 
 
@@ -134,7 +152,9 @@ def test_smuggling_is_not_seen_where_there_is_none(sidecar: Sidecar, how: str) -
     """What is unusual and clear passes, is framed anew where it has to be, and the next request is the next request."""
     wire, body = UNUSUAL[how]
     with Upstream(answer()) as upstream, Caller(sidecar) as caller:
-        caller.send(wire.replace(b"HOST", upstream.authority.encode()) + render("GET", upstream.url("/second")))
+        caller.send(
+            wire.replace(b"HOST", upstream.authority.encode()) + render("GET", upstream.url("/second"))
+        )
         assert caller.answer("POST").status == 200
         assert caller.answer().status == 200
         first, second = upstream.whole
@@ -151,10 +171,15 @@ ANSWERS: dict[str, bytes] = {
     "a NUL in a field": b"HTTP/1.1 200 OK\r\nX: \0\r\nContent-Length: 2\r\n\r\nok",
     "a NUL in the reason": b"HTTP/1.1 200 O\0K\r\nContent-Length: 2\r\n\r\nok",
     "a signed chunk size": head(200, [("Transfer-Encoding", "chunked")]) + b"+2\r\nok\r\n" + LAST_CHUNK,
-    "a chunk size with an underscore": head(200, [("Transfer-Encoding", "chunked")]) + b"0_2\r\nok\r\n" + LAST_CHUNK,
-    "a chunk size that overflows": head(200, [("Transfer-Encoding", "chunked")]) + b"fffffffffffffffff\r\nok\r\n",
+    "a chunk size with an underscore": head(200, [("Transfer-Encoding", "chunked")])
+    + b"0_2\r\nok\r\n"
+    + LAST_CHUNK,
+    "a chunk size that overflows": head(200, [("Transfer-Encoding", "chunked")])
+    + b"fffffffffffffffff\r\nok\r\n",
     "gzip, then chunked": head(200, [("Transfer-Encoding", "gzip, chunked")]) + chunk(b"ok") + LAST_CHUNK,
-    "HTTP/1.0 with chunked": head(200, [("Transfer-Encoding", "chunked")], version="1.0") + chunk(b"ok") + LAST_CHUNK,
+    "HTTP/1.0 with chunked": head(200, [("Transfer-Encoding", "chunked")], version="1.0")
+    + chunk(b"ok")
+    + LAST_CHUNK,
     "a status of four digits": b"HTTP/1.1 2000 OK\r\nContent-Length: 2\r\n\r\nok",
 }
 
@@ -172,7 +197,11 @@ def test_smuggling_in_answers(sidecar: Sidecar, how: str) -> None:
 
 def test_smuggling_by_splitting_an_answer(sidecar: Sidecar) -> None:
     """What a server says in a field cannot become a field of its own."""
-    fields = [("X-A", "a"), ("Connection", "X-A, Content-Length, Budget-Record, Via"), ("Content-Length", "2")]
+    fields = [
+        ("X-A", "a"),
+        ("Connection", "X-A, Content-Length, Budget-Record, Via"),
+        ("Content-Length", "2"),
+    ]
     with Upstream(raw(head(200, fields) + b"ok", then="keep")) as upstream:
         told = call(sidecar, "GET", upstream.url())
         assert (told.get("x-a"), told.get("content-length"), told.body) == (None, "2", b"ok")
@@ -279,6 +308,24 @@ def test_flood_of_pipelined_requests(flooded: tuple[Sidecar, Upstream]) -> None:
 
         assert asyncio.run(both()) > 100
     sidecar.at_rest()
+
+
+def test_flood_of_tiny_chunks(flooded: tuple[Sidecar, Upstream]) -> None:
+    """A body that is held takes no more than its size, however small the pieces in which it comes."""
+    _, upstream = flooded
+    with Sidecar() as sidecar:
+        assert call(sidecar, "GET", upstream.url()).status == 200
+        before = sidecar.memory_mib()
+        callers = [Caller(sidecar) for _ in range(4)]
+        for caller in callers:
+            caller.send(render("POST", upstream.url(), {"Transfer-Encoding": "chunked"}))
+            caller.add(b"2\r\nxy\r\n" * 400_000)
+        time.sleep(0.2)
+        grown = sidecar.memory_mib() - before
+        assert grown < 20, f"{grown:.0f} MiB for 4 bodies of 800 kB"
+        for caller in callers:
+            caller.leave()
+        sidecar.at_rest()
 
 
 def test_flood_of_refusals_is_answered_in_order(flooded: tuple[Sidecar, Upstream]) -> None:

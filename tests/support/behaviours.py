@@ -16,7 +16,10 @@ Headers = Sequence[tuple[str, str]]
 
 def head(status: int = 200, headers: Headers = (), *, reason: str = "", version: str = "1.1") -> bytes:
     """A response head."""
-    lines = [f"HTTP/{version} {status} {reason or 'Because'}", *(f"{name}: {value}" for name, value in headers)]
+    lines = [
+        f"HTTP/{version} {status} {reason or 'Because'}",
+        *(f"{name}: {value}" for name, value in headers),
+    ]
     return "\r\n".join([*lines, "", ""]).encode("latin-1")
 
 
@@ -29,7 +32,11 @@ LAST_CHUNK = b"0\r\n\r\n"
 
 
 def _framed(status: int, headers: Headers, framing: Framing, length: int, version: str = "1.1") -> bytes:
-    extra = {"length": [("Content-Length", str(length))], "chunked": [("Transfer-Encoding", "chunked")], "close": []}
+    extra = {
+        "length": [("Content-Length", str(length))],
+        "chunked": [("Transfer-Encoding", "chunked")],
+        "close": [],
+    }
     return head(status, [*headers, *extra[framing]], version=version)
 
 
@@ -138,7 +145,9 @@ async def _finish(exchange: Exchange, framing: Framing, then: str) -> None:
             exchange.close()
 
 
-def cut_after(sent: int, of: int, *, framing: Framing = "chunked", reset: bool = False, piece: int = 1000) -> Behaviour:
+def cut_after(
+    sent: int, of: int, *, framing: Framing = "chunked", reset: bool = False, piece: int = 1000
+) -> Behaviour:
     """Announce `of` pieces of a body, send only the first `sent`, and close (or reset)."""
     pieces = [b"%d" % (number % 10) * piece for number in range(sent)]
     return drip(pieces, every=0, framing=framing, length=of * piece, then="reset" if reset else "close")
@@ -158,7 +167,9 @@ def hang_up(*, reset: bool = False, after: float = 0.0) -> Behaviour:
     return behave
 
 
-def early(body: bytes = b"no need", status: int = 200, headers: Headers = (), *, close: bool = False) -> Behaviour:
+def early(
+    body: bytes = b"no need", status: int = 200, headers: Headers = (), *, close: bool = False
+) -> Behaviour:
     """Answer at once, without reading the body of the request."""
 
     async def behave(exchange: Exchange) -> None:
@@ -210,7 +221,9 @@ def upgrade(protocol: str = "websocket", *, greeting: bytes = b"", echo: bool = 
     return behave
 
 
-def raw(*pieces: bytes, every: float = 0.0, then: Literal["keep", "stall", "close", "reset"] = "close") -> Behaviour:
+def raw(
+    *pieces: bytes, every: float = 0.0, then: Literal["keep", "stall", "close", "reset"] = "close"
+) -> Behaviour:
     """Read the request whole and send these bytes as they are."""
 
     async def behave(exchange: Exchange) -> None:

@@ -99,14 +99,16 @@ def render(
     method: str, target: str, headers: Headers | None = None, body: bytes = b"", *, version: str = "1.1"
 ) -> bytes:
     """The bytes of a request. A Host and a Content-Length are added unless they are given, even if only as None."""
-    given = {name: value for name, value in (headers or {}).items()}
+    given = dict(headers or {})
     names = {name.lower() for name in given}
     if "host" not in names:
         given["Host"] = target.split("/")[2] if "://" in target else "localhost"
     if body and not names & {"content-length", "transfer-encoding"}:
         given["Content-Length"] = len(body)
     lines = [f"{method} {target} HTTP/{version}"]
-    lines += [f"{name}: {each}" for name, value in given.items() if value is not None for each in _each(value)]
+    lines += [
+        f"{name}: {each}" for name, value in given.items() if value is not None for each in _each(value)
+    ]
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
 
 
@@ -152,7 +154,15 @@ class Caller:
             self.socket.sendall(data)
         return self
 
-    def request(self, method: str, target: str, headers: Headers | None = None, body: bytes = b"", *, version: str = "1.1") -> Caller:
+    def request(
+        self,
+        method: str,
+        target: str,
+        headers: Headers | None = None,
+        body: bytes = b"",
+        *,
+        version: str = "1.1",
+    ) -> Caller:
         """Send a request."""
         return self.send(render(method, target, headers, body, version=version))
 
@@ -216,7 +226,13 @@ class Caller:
     def answer(self, method: str = "GET") -> Answer:
         """Read the answer to a request with this method."""
         parser = h11.Connection(h11.CLIENT, max_incomplete_event_size=4_000_000)
-        parser.send(h11.Request(method=method, target="/", headers=[("Host", "a"), ("Upgrade", "any"), ("Connection", "upgrade")]))
+        parser.send(
+            h11.Request(
+                method=method,
+                target="/",
+                headers=[("Host", "a"), ("Upgrade", "any"), ("Connection", "upgrade")],
+            )
+        )
         parser.send(h11.EndOfMessage())
         status, fields, interim, head_after = 0, [], [], 0.0
         body = bytearray()

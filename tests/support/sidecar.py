@@ -92,7 +92,10 @@ class Sidecar:
         )
         self._readers = [
             threading.Thread(target=self._listen, args=(stream, take), daemon=True)
-            for stream, take in ((self._process.stdout, self._take), (self._process.stderr, self.noise.append))
+            for stream, take in (
+                (self._process.stdout, self._take),
+                (self._process.stderr, self.noise.append),
+            )
         ]
         for reader in self._readers:
             reader.start()
@@ -206,7 +209,9 @@ class Sidecar:
             match = _SAMPLE.fullmatch(line)
             if match is not None:
                 labels = match["labels"]
-                found[match["name"] if labels is None else f"{match['name']}{{{labels}}}"] = float(match["value"])
+                found[match["name"] if labels is None else f"{match['name']}{{{labels}}}"] = float(
+                    match["value"]
+                )
         return found
 
     def gauges(self) -> dict[str, float]:
@@ -224,7 +229,7 @@ class Sidecar:
 
     def open_files(self) -> int:
         """How many descriptors the process has open."""
-        return len(os.listdir(f"/proc/{self.pid}/fd"))
+        return sum(1 for _ in Path(f"/proc/{self.pid}/fd").iterdir())
 
     def memory_mib(self) -> float:
         """How much memory the process has in use."""

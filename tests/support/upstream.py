@@ -142,6 +142,7 @@ class Wire(asyncio.Protocol):
             raise Gone
         self.transport.write(data)
         await self._writable.wait()
+        await asyncio.sleep(0)  # a behaviour that sends without end must not keep the others from their turn
         if self.lost:
             raise Gone
 
@@ -284,7 +285,9 @@ class Exchange:
             try:
                 event = self._parser.next_event()
             except h11.RemoteProtocolError as fault:
-                self.wire.upstream.malformed.append(f"{fault}: {bytes(self.wire.connection.received[:500])!r}")
+                self.wire.upstream.malformed.append(
+                    f"{fault}: {bytes(self.wire.connection.received[:500])!r}"
+                )
                 raise Gone from None
             if event is not h11.NEED_DATA:
                 return event
@@ -427,7 +430,12 @@ class Upstream:
         asyncio.set_event_loop(loop)
         self._server = loop.run_until_complete(
             loop.create_server(
-                lambda: Wire(self), self.host, self.port, ssl=self._tls, backlog=self._backlog, reuse_address=True
+                lambda: Wire(self),
+                self.host,
+                self.port,
+                ssl=self._tls,
+                backlog=self._backlog,
+                reuse_address=True,
             )
         )
         self._listening.set()

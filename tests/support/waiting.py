@@ -12,7 +12,7 @@ PATIENCE = 10.0
 """How long anything may take on a busy machine before the test gives up (seconds)."""
 
 
-def eventually(look: Callable[[], T], *, within: float = PATIENCE, what: str = "") -> T:
+def eventually(look: Callable[[], T | None], *, within: float = PATIENCE, what: str = "") -> T:
     """Look until there is something true to see, and return it."""
     end = time.monotonic() + within
     while True:
