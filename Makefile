@@ -32,7 +32,7 @@ help: ## this page
 	@echo "  make test         then: the tests"
 	@echo
 	@sed -n 's/^\([a-z-]*\):[^#]*## /  make \1|/p' $(firstword $(MAKEFILE_LIST)) \
-	  | awk -F'|' '{ printf "%-19s %s\n", $$1, $$2 }'
+	  | awk -F'|' '{ printf "%-23s %s\n", $$1, $$2 }'
 	@echo
 	@echo "Arguments go through: make test TEST_ARGS='-k budget -x', make bench BENCH_ARGS=--help,"
 	@echo "make demo DEMO_ARGS=..., make lock LOCK_ARGS=--upgrade, make PYTHON=/path/to/python3 demo."
@@ -67,7 +67,7 @@ bench: $(VENV)/.bench ## what a call costs, beside other proxies
 	fi
 	@$(BIN)/python -m bench $(BENCH_ARGS)
 
-compiled: $(COMPILED)/.run ## the wheel for production: the busiest modules in C, into dist and $(COMPILED)
+compiled: $(COMPILED)/.run ## the wheel for production: the busiest modules in C, into dist and .venv-compiled
 
 test-compiled: $(COMPILED)/.test ## all tests again, on that wheel
 	@WATERCLOCK_COMPILE=1 PYTHONSAFEPATH=1 $(COMPILED)/bin/python -m pytest -q -o pythonpath= $(TEST_ARGS)

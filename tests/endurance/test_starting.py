@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.endurance.begun import warned
 from tests.support.behaviours import answer
 from tests.support.callers import call
 from tests.support.sidecar import PROGRAM, Sidecar
@@ -147,3 +148,4 @@ def test_going_on_where_nothing_can_be_written(tmp_path: Path) -> None:
         assert "journal=off" in (told.get("budget-outcome") or "")
         said = eventually(lambda: [each for each in sidecar.events if each["event"] == "journal_unavailable"])
         assert "/proc/waterclock" in said[0]["problem"]
+        warned(sidecar, "/proc/waterclock")
