@@ -1,0 +1,29 @@
+"""The two builds of one source: Python as it stands in the checkout, and the wheel that `make compiled` makes of it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Final
+
+from bench.procs import Missing
+
+PURE: Final = "waterclock"
+COMPILED: Final = "waterclock (compiled)"
+BUILDS: Final = (PURE, COMPILED)
+
+_ROOT: Final = Path(__file__).parent.parent
+_PLACE: Final = _ROOT / ".venv-compiled"
+_STAMP: Final = _PLACE / ".run"  # the Makefile's
+
+
+def interpreter(build: str) -> Path:
+    """The interpreter that has a build installed. A compiled one that is older than the sources would mislead."""
+    if build == PURE:
+        return Path(sys.executable)
+    if not _STAMP.is_file():
+        raise Missing(f"{COMPILED} is not installed: make compiled (takes a C compiler)")
+    newest = max((_ROOT / "proxy").rglob("*.py"), key=lambda path: path.stat().st_mtime)
+    if newest.stat().st_mtime > _STAMP.stat().st_mtime:
+        raise Missing(f"{COMPILED} is older than {newest.relative_to(_ROOT)}: make compiled")
+    return _PLACE / "bin" / "python"
