@@ -23,7 +23,7 @@ from proxy import __version__
 from proxy.admin.control import control_app
 from proxy.admin.health import health_app
 from proxy.admin.server import ListenFailed, Listening, listen
-from proxy.config import ConfigError, digest, parse, read
+from proxy.config import ConfigError, Fault, digest, parse, read
 from proxy.core.policy import Address, OnJournalFailure, Policy
 from proxy.core.units import MILLISECOND, SECOND
 from proxy.core.writes import WriteBook, WriteEvent, WriteRecord
@@ -44,6 +44,8 @@ IN_POD: Final = Path("/var/lib/waterclock")
 HERE: Final = Path(".waterclock")
 BACKLOG: Final = 4096
 WATCH_SECONDS: Final = 1.0
+FLUSH_SECONDS: Final = 0.05
+_WRITE_BRACES: Final = "write {} if the built-in policy is meant"
 
 
 def journal_path(policy: Policy) -> Path:
@@ -192,7 +194,9 @@ class Sidecar:
         except JournalError as error:
             if policy.journal.on_failure is OnJournalFailure.REFUSE:
                 raise
-            self._log.event("journal_unavailable", problem=str(error), consequence="writes are sent without a record")
+            self._log.event(
+                "journal_unavailable", problem=str(error), consequence="writes are sent without a record"
+            )
             return []
 
     async def _listen(self, plane: Plane, address: Address) -> asyncio.Server:
@@ -251,6 +255,10 @@ class Sidecar:
             return
         try:
             text = read(self._config)
+            if not text.strip() and self._text.strip():
+                raise ConfigError(
+                    [Fault(str(self._config), None, "", "the file has become empty", _WRITE_BRACES)]
+                )
             policy = parse(text, str(self._config))
         except ConfigError as error:
             self._reloads["failure"] += 1
@@ -294,7 +302,7 @@ class Sidecar:
             self._server.close()
         if self._plane is not None:
             self._plane.close()
-            await asyncio.sleep(0)  # the transports tell their protocols in the next turn of the loop
+            await asyncio.sleep(FLUSH_SECONDS)  # the last answers are on their way
         for listening in self._admin:
             await listening.close()
         await self._resolver.close()

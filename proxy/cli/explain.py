@@ -86,7 +86,7 @@ def _considered(policy: Policy, head: RequestHead) -> Considered:
 def _findings(policy: Policy, case: Considered) -> list[tuple[str, str]]:
     """Return what was found, as rows for a person."""
     from proxy.core.calls import Effect, Outcome, Phase
-    from proxy.core.reasons import TABLE, case_of, status_of
+    from proxy.core.reasons import case_of, row_of, status_of
     from proxy.core.units import exact_ms
 
     decision = case.decision
@@ -112,7 +112,7 @@ def _findings(policy: Policy, case: Considered) -> list[tuple[str, str]]:
     rows += [("decision", f"refuse: {decision.refusal}, answered {status}"), ("why", decision.detail)]
     if policy.mode == "observe" and case.sendable:
         rows.append(("mode", "observe: it would be let pass, and recorded with would=refuse"))
-    rows.append(("next", TABLE[answer].next))
+    rows.append(("next", row_of(answer, decision.refusal).next))
     return rows
 
 
@@ -121,4 +121,6 @@ def _kind(case: Considered) -> str:
 
     if case.kind is not Kind.WRITE:
         return str(case.kind)
-    return f"write, unless its body shows a read (GraphQL, JSON-RPC); guard: {case.route.guard}"
+    return (
+        f"write, unless its body shows a read (GraphQL, JSON-RPC); guard: {case.route.guard} (not asked here)"
+    )

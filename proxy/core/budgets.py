@@ -1,7 +1,8 @@
 """The budgets of this process: found by what a call says of itself, opened once, shared by their calls.
 
 A budget stays known for a while after its end, so that a late call under its id is refused rather than given a
-fresh start. The table is bounded: past `capacity` the ones that ended first are forgotten first.
+fresh start. The table is bounded: past `capacity` the ones that ended first are forgotten first, and when all of them
+are open no further one is opened: to forget an open budget would be to let it grow.
 """
 
 from __future__ import annotations
@@ -16,13 +17,17 @@ from proxy.core.units import MINUTE
 
 
 class Found(NamedTuple):
-    """The budget of a call, and whether the call tried to lengthen it, which was ignored."""
+    """The budget of a call. `extended`: the call tried to lengthen it, which was ignored. `crowded`: there is none because
+    as many as can be kept are open.
+    """
 
     budget: Budget | None
     extended: bool = False
+    crowded: bool = False
 
 
 NO_BUDGET = Found(None)
+CROWDED = Found(None, crowded=True)
 
 
 class Budgets:
@@ -60,6 +65,8 @@ class Budgets:
         if budget is None:
             if stated is None and defaults.on_missing is not OnMissing.DEFAULT:
                 return NO_BUDGET
+            if id is not None and not self._has_room(arrival):
+                return CROWDED
             budget = self._open(id or fresh_id, stated, limits, defaults, arrival)
             if id is None:
                 return Found(budget)
@@ -76,8 +83,12 @@ class Budgets:
     def _keep(self, budget: Budget) -> None:
         self._shared[budget.id] = budget
         heapq.heappush(self._ends, (budget.deadline, budget.id))
-        if len(self._ends) > self._capacity:
+
+    def _has_room(self, now: int) -> bool:
+        """Make room for one more by forgetting what ended first; an open budget is never forgotten."""
+        if len(self._ends) >= self._capacity and self._ends[0][0] < now:
             self._forget_first()
+        return len(self._ends) < self._capacity
 
     def _forget_ended_before(self, time: int) -> None:
         while self._ends and self._ends[0][0] < time:

@@ -38,9 +38,9 @@ def decide(policy: Policy, route: Route, limits: Limits, budget: Budget | None, 
         timer -= policy.budget.client_timer_margin
     remaining = budget.remaining(arrival, limits.phase) if budget is not None else None
     allowed = allowance(remaining=remaining, cap=route.cap, client_timer=timer, foreign=limits.foreign)
-    if policy.budget.depth is not None and limits.depth > policy.budget.depth:
-        detail = f"This call is {limits.depth} delegations deep, and no more than {policy.budget.depth} are allowed."
-        return Decision(allowed, remaining, Reason.DEPTH_EXCEEDED, detail)
+    deep = too_deep(policy, limits)
+    if deep is not None:
+        return deep._replace(allowance=allowed, remaining=remaining)
     if allowed.ns is None:
         return Decision(allowed, remaining)
     if allowed.ns <= 0:
@@ -53,6 +53,15 @@ def decide(policy: Policy, route: Route, limits: Limits, budget: Budget | None, 
         detail = f"Only {left:g} ms may be used, and route {route.name!r} is not started with less than {needed:g} ms."
         return Decision(allowed, remaining, Reason.BELOW_MIN_START, detail)
     return Decision(allowed, remaining)
+
+
+def too_deep(policy: Policy, limits: Limits) -> Decision | None:
+    """Return the refusal of a call that has been delegated too often, or None."""
+    most = policy.budget.depth
+    if most is None or limits.depth <= most:
+        return None
+    detail = f"This call is {limits.depth} delegations deep, and no more than {most} are allowed."
+    return Decision(UNLIMITED, None, Reason.DEPTH_EXCEEDED, detail)
 
 
 _SPENT: Final = {

@@ -22,7 +22,7 @@ from proxy.core.units import HOUR, MICROSECOND, MILLISECOND, MINUTE, SECOND
 _NUMBER: Final = re.compile(rb"[0-9]{1,10}\Z")
 _BUDGET_ID: Final = re.compile(rb"[A-Za-z0-9._~:-]{1,128}\Z")
 _STAGE: Final = re.compile(rb"[A-Za-z0-9._-]{1,64}\Z")
-_KEY: Final = re.compile(rb"[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?\Z")
+_KEY: Final = re.compile(rb"[\x21-\x7e](?:[\x20-\x7e]{0,1022}[\x21-\x7e])?\Z")
 _GRPC_TIMEOUT: Final = re.compile(rb"([0-9]{1,8})([HMSmun])\Z")  # gRPC over HTTP/2, "Timeout"
 _GRPC_UNITS: Final = {b"H": HOUR, b"M": MINUTE, b"S": SECOND, b"m": MILLISECOND, b"u": MICROSECOND, b"n": 1}
 _SECONDS: Final = re.compile(rb"([0-9]{1,10})(?:\.([0-9]{1,9})[0-9]*)?\Z")
@@ -107,7 +107,7 @@ def _stage(field: str, value: bytes) -> str:
 
 def _key(field: str, value: bytes) -> str:
     if not _KEY.match(value):
-        raise MalformedLimit(field, "must be 1 to 255 visible ASCII characters")
+        raise MalformedLimit(field, "must be 1 to 1024 visible ASCII characters")
     return value.decode("ascii")
 
 

@@ -146,7 +146,7 @@ TABLE: Final[dict[Case, Row]] = {
         "The request is malformed",
         retriable=False,
         proxy_error="http_request_error",
-        next="Correct the request as the detail says; it was not sent on.",
+        next="Correct the request as the detail says.",
     ),
 }
 
@@ -201,6 +201,13 @@ _WORDS: Final[dict[tuple[Case, str], tuple[str, str]]] = {
 }
 
 
+def outcome_without_connection(reason: str) -> Outcome:
+    """Return how a call ended for which no connection could be opened, for this reason."""
+    if reason == Reason.LOOP:
+        return Outcome.REFUSED
+    return Outcome.SHED if reason == Reason.BUSY else Outcome.CONNECT_FAILED
+
+
 def case_of(outcome: Outcome, reason: str, kind: Kind, phase: Phase, effect: Effect) -> Case:
     """Return the row of the answer table for an ending that the sidecar itself has to answer."""
     if outcome in (Outcome.REFUSED, Outcome.SHED):
@@ -208,6 +215,8 @@ def case_of(outcome: Outcome, reason: str, kind: Kind, phase: Phase, effect: Eff
         return _OF_REASON.get(reason, default)
     if effect is not Effect.NONE and kind in (Kind.WRITE, Kind.OPAQUE):
         return Case.IN_DOUBT
+    if reason == Reason.MALFORMED:
+        return Case.MALFORMED
     if outcome is Outcome.DEADLINE_EXCEEDED:
         return Case.CONNECT_TIMEOUT if phase is Phase.NOT_SENT else Case.CUT
     return Case.CONNECT_FAILED if outcome is Outcome.CONNECT_FAILED else Case.UPSTREAM_FAILED

@@ -1,39 +1,20 @@
 """What the sidecar adds to an answer, and the answers that are its own.
 
 Every answer carries the annotation: which budget, what is left, what was allowed, how the step ended. Own headers are
-removed from what others sent before they are set.
+removed from what others sent (`wire.render.lines`) before they are set.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Final
+from http import HTTPStatus
 
 from proxy.core.calls import Effect, Outcome, Phase, Retry
+from proxy.core.policy import Statuses
 from proxy.core.problem import Problem
 from proxy.core.reasons import Case, Reason, proxy_error_of
 from proxy.wire.events import WireFault
 from proxy.wire.render import reason_phrase, response_head
-
-OWN_FIELDS: Final = frozenset(
-    {
-        b"budget-remaining-ms",
-        b"budget-id",
-        b"budget-reserve-ms",
-        b"budget-stage",
-        b"budget-phase",
-        b"budget-depth",
-        b"budget-retry",
-        b"budget-allowed-ms",
-        b"budget-elapsed-ms",
-        b"budget-outcome",
-        b"budget-record",
-        b"budget-degraded",
-        b"budget-steps",
-        b"budget-verdict",
-    }
-)
-"""The names that are ours, in requests and answers alike: what came under them never passes through."""
 
 
 @lru_cache(maxsize=1024)
@@ -109,19 +90,20 @@ def own_answer(problem: Problem, annotated: list[bytes], *, close: bool, bodiles
     return head if bodiless else head + body
 
 
-def malformed_answer(fault: WireFault) -> bytes:
+def malformed_answer(fault: WireFault, statuses: Statuses, record: str) -> bytes:
     """Return the answer to bytes that are no request, after which the connection closes."""
     problem = Problem(
         case=Case.MALFORMED,
-        status=fault.status,
+        status=statuses.malformed if fault.status == HTTPStatus.BAD_REQUEST else fault.status,
         detail=fault.detail,
         outcome=Outcome.REFUSED,
         effect=Effect.NONE,
         phase=Phase.NOT_SENT,
         reason=Reason.MALFORMED,
+        record=record,
     )
     item = outcome_item(
         Outcome.REFUSED, effect=Effect.NONE, retry=Retry.NEVER, reason=Reason.MALFORMED, phase=Phase.NOT_SENT
     )
-    annotated = [b"Budget-Outcome: %b\r\n" % item.encode()]
+    annotated = annotation(None, None, None, 0, item, record)
     return own_answer(problem, annotated, close=True, bodiless=False)

@@ -13,10 +13,12 @@ ends are `exchange`'s subject.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from proxy.core.budget import Limit
 from proxy.core.calls import Kind, Outcome, Phase, Would
-from proxy.core.reasons import Reason
+from proxy.core.decision import decide
+from proxy.core.reasons import Reason, outcome_without_connection
 from proxy.core.units import SECOND
 from proxy.core.writes import WriteRecord, repetition
 from proxy.dataplane.consider import consider
@@ -41,9 +43,8 @@ from proxy.wire.events import (
 from proxy.wire.eventstream import read_as_it_comes
 from proxy.wire.render import interim_head
 
-if TYPE_CHECKING:
-    pass
-
+SETTLE_TIME: Final = 5 * SECOND
+"""How long the journal may take to know of an answer that nothing else limits, before it is delivered all the same."""
 EXPECT_SECONDS: Final = 1.0
 """How long the other side may think about `Expect: 100-continue` before it is sent the body all the same."""
 
@@ -154,10 +155,9 @@ class Call(Exchange):
         self._ticket = None
         now = self.plane.clock()
         self._leave_upstream(error.reason, linger=False)
-        if error.reason is Reason.LOOP:
-            self._answer(Outcome.REFUSED, error.reason, error.detail, now)
-        elif not self._out_of_time(now):
-            self._answer(Outcome.CONNECT_FAILED, error.reason, error.detail, now)
+        outcome = outcome_without_connection(error.reason)
+        if outcome is Outcome.REFUSED or not self._out_of_time(now):
+            self._answer(outcome, error.reason, error.detail, now)
 
     def _send(self, connection: UpstreamConnection, now: int) -> None:
         """Send the head, and of the body what is here. What is sent on is computed last."""
@@ -228,7 +228,7 @@ class Call(Exchange):
         self._cancel_timer()
         self.phase = Phase.HEAD_RECEIVED
         self.status = head.status
-        held = self._write is not None and not read_as_it_comes(head.get(b"content-type") or b"")
+        held = self.kind is Kind.WRITE and not read_as_it_comes(head.get(b"content-type") or b"")
         self._response.begin(head, held=held)
         if held:
             self._timer = self.plane.loop.call_later(
@@ -242,7 +242,7 @@ class Call(Exchange):
         if head.status == 100 and self._write is not None and self._write.told_to_continue:
             self._unpark()
         elif self.head.minor == 1 and (head.status != 100 or self.head.expect_continue):
-            self.client.send(interim_head(head))
+            self.client.send(interim_head(head, self.plane.via))
 
     def _release(self) -> None:
         """Hold the answer to a write no longer: it takes too long, or is too large."""
@@ -264,10 +264,22 @@ class Call(Exchange):
         data = response.pending(ended=False)
         if not response.head_sent:
             data = self._rendered_head("in_progress", self.plane.clock(), close=not self._keeps()) + data
+            self._outlive_client_timer()
         if data:
             client.send(data)
             if client.congested and self._connection is not None:
                 self._connection.pause_reading()
+
+    def _outlive_client_timer(self) -> None:
+        """Let go of the caller's own timer: it waits for an answer to begin, and starts anew with each part of it."""
+        case = self.case
+        if case.decision.allowance.bound is not Limit.CLIENT_TIMER or self.due is None:
+            return
+        limits = case.limits._replace(client_timer=None)
+        decision = decide(self.policy, case.route, limits, case.budget, self.arrival)
+        self.case = case._replace(decision=decision)
+        self.due = self.arrival + decision.allowance.ns if decision.allowance.ns is not None else None
+        self._set_alarm()
 
     def _answered(self) -> None:
         """The whole answer is here. A write is settled on disk before its caller hears of it."""
@@ -280,6 +292,9 @@ class Call(Exchange):
         else:
             connection.abort()
         if self._write is not None and self._write.intent is not None:
+            if self.due is None:
+                self._idle_due = self.plane.clock() + SETTLE_TIME
+                self._set_alarm()
             self._write.intent.answered(self._answer_so_far(whole=False), self._deliver)
         else:
             self._deliver()
@@ -292,6 +307,7 @@ class Call(Exchange):
             connection.abort()
             self._connection = None
             self.attempt += 1
+            self.phase = Phase.NOT_SENT
             self.request.detach()
             self._ticket = self.plane.pool.request(self.case.target.origin, self)
             return

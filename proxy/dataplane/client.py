@@ -62,7 +62,7 @@ class Client(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the transport, and wait for a head."""
         self.transport = cast(asyncio.Transport, transport)
-        self.plane.clients.add(self.transport)
+        self.plane.clients.add(self)
         self.alarm.set(self.plane.clock() + IDLE_TIME)
 
     def data_received(self, data: bytes) -> None:
@@ -109,6 +109,28 @@ class Client(asyncio.Protocol):
             self._call.on_client_congestion(False)
         elif not self._pumping:
             self._pump()
+
+    # -- for the plane ---------------------------------------------------------------------------------------------
+
+    @property
+    def unsent(self) -> int:
+        """How many bytes are still on their way to the client."""
+        return self.transport.get_write_buffer_size()
+
+    def wind_down(self) -> None:
+        """End a standing ear: it would last as long as the sidecar."""
+        if self._call is not None and self._call.case.subscription:
+            self._call.stop()
+
+    def stop(self) -> None:
+        """End now: with an answer for a call that still waits for one, else by hanging up."""
+        call = self._call
+        if call is not None:
+            call.stop()
+            if call.ended:
+                return
+            end_with_reset(self.transport)  # what was being answered must not look whole
+        self.transport.abort()
 
     # -- for the call ----------------------------------------------------------------------------------------------
 
@@ -260,7 +282,7 @@ class Client(asyncio.Protocol):
         if call is not None:
             call.request_broken(problem)
         elif not self._closing:
-            self.send(malformed_answer(problem))
+            self.send(malformed_answer(problem, self.plane.policy.statuses, self.plane.fresh_id()))
             self._drain()
 
     def _drain(self) -> None:
@@ -311,7 +333,7 @@ class Client(asyncio.Protocol):
 
     def _release(self) -> None:
         """Let go of all that would keep this connection alive."""
-        self.plane.clients.discard(self.transport)
+        self.plane.clients.discard(self)
         if self.plane.draining:
             self.plane.ended()
         self.alarm.close()

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from proxy.core.budget import UNLIMITED, Budget
 from proxy.core.budgets import Budgets
 from proxy.core.calls import Kind, kind_of_method
-from proxy.core.decision import UNLIMITED_STEP, Decision, decide
+from proxy.core.decision import UNLIMITED_STEP, Decision, decide, too_deep
 from proxy.core.kinds import early_kind
 from proxy.core.limits import NOTHING_STATED, Limits, MalformedLimit, read_limits
 from proxy.core.policy import Correlation, OnMissing, Policy, Route
@@ -19,7 +19,7 @@ from proxy.core.routing import Router
 from proxy.core.target import Origin, Target
 from proxy.dataplane.ways import BadTarget, way_in
 from proxy.net.own import OwnPorts
-from proxy.wire.events import RequestHead
+from proxy.wire.events import Framing, RequestHead
 
 NOWHERE: Final = Origin("http", "", 0)
 
@@ -75,7 +75,8 @@ def consider(
         return Considered(target, route, NOTHING_STATED, kind, None, decision)
     names_budget = limits.trace_id is not None and budgets.get(limits.trace_id) is not None
     if not limits.stated and not names_budget and listens(head):
-        return Considered(target, route, limits, kind, None, UNLIMITED_STEP, subscription=True)
+        decision = too_deep(policy, limits) or UNLIMITED_STEP
+        return Considered(target, route, limits, kind, None, decision, subscription=True)
     return weighed(policy, budgets, arrival, fresh_id, target, route, limits, kind)
 
 
@@ -96,18 +97,29 @@ def weighed(
     kind: Kind,
 ) -> Considered:
     """Find the budget of a call that can go somewhere, and decide."""
-    budget, extended = budgets.find(limits, policy.budget, arrival, fresh_id)
+    found = budgets.find(limits, policy.budget, arrival, fresh_id)
+    if found.crowded:
+        detail = (
+            "As many budgets as the sidecar can keep are open; end some of the jobs, and repeat the call."
+        )
+        return Considered(target, route, limits, kind, None, Decision(UNLIMITED, None, Reason.BUSY, detail))
+    budget = found.budget
     if budget is None and policy.budget.on_missing is OnMissing.REFUSE:
         detail = "The call states no budget, and this sidecar takes none without: send Budget-Remaining-Ms."
         return Considered(
             target, route, limits, kind, None, Decision(UNLIMITED, None, Reason.NO_BUDGET, detail)
         )
     decision = decide(policy, route, limits, budget, arrival)
-    return Considered(target, route, limits, kind, budget, decision, extended=extended)
+    return Considered(target, route, limits, kind, budget, decision, extended=found.extended)
 
 
 def listens(head: RequestHead) -> bool:
-    """Say whether a request asks for a standing ear: an upgrade, or a GET that accepts an event stream and no more."""
+    """Say whether a request asks for a standing ear: an upgrade, or a GET that accepts an event stream and no more.
+
+    HTTP/2 over an upgrade (h2c) is another way to make the same calls, and a request with a body is one.
+    """
+    if head.method != "GET" or head.framing is not Framing.NO_BODY:
+        return False
     if head.upgrade is not None:
-        return True
-    return head.method == "GET" and head.get(b"accept") == b"text/event-stream"
+        return b"h2c" not in head.upgrade.lower()
+    return head.get(b"accept") == b"text/event-stream"

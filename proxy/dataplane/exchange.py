@@ -65,7 +65,7 @@ class Exchange(Step):
     # -- the good end ----------------------------------------------------------------------------------------------
 
     def _deliver(self, error: Exception | None = None) -> None:
-        """Pass on the rest of a whole answer. `error`: the journal could not forget the intent, and will say so itself."""
+        """Pass on the rest of a whole answer. `error`: the journal could not take it in, and will say so itself."""
         if self.ended:
             return
         now = self.plane.clock()
@@ -100,20 +100,20 @@ class Exchange(Step):
         if self.due is not None and now >= self._cut_at(self.due):
             self._cut(now)
         elif self._idle_due is not None and now >= self._idle_due:
-            self._leave_upstream(Reason.IDLE, linger=False)
-            self._give_up(Outcome.DEADLINE_EXCEEDED, Reason.IDLE, "Nothing was heard for too long.", now)
+            self._fall_silent(now)
         if not self.ended:
             self._set_alarm()
 
     def _no_longer_wait_for_the_disk(self, now: int) -> None:
-        """Pass on a whole answer at the allowance, though the journal has not yet forgotten the intent of its write.
+        """Pass on a whole answer in time, though the journal does not know of it yet.
 
-        If the sidecar dies before it has, the write is found to be uncertain, which errs on the careful side.
+        If the sidecar dies before it does, the write is found to be uncertain, which errs on the careful side.
         """
-        if self.due is not None and now >= self.due:
+        by = self.due if self.due is not None else self._idle_due
+        if by is not None and now >= by:
             self._deliver()
-        elif self.due is not None:
-            self.client.alarm.set(self.due)
+        elif by is not None:
+            self.client.alarm.set(by)
 
     def _cut_at(self, due: int) -> int:
         if not self._response.by_event:
@@ -128,6 +128,15 @@ class Exchange(Step):
             self.client.alarm.set(self._idle_due)
         else:
             self.client.alarm.clear()
+
+    def _fall_silent(self, now: int) -> None:
+        """End a standing ear that has heard nothing for too long."""
+        if not self.enforced:
+            self.would = Would.CUT
+            self._idle_due = None
+            return
+        self._leave_upstream(Reason.IDLE, linger=False)
+        self._give_up(Outcome.DEADLINE_EXCEEDED, Reason.IDLE, "Nothing was heard for too long.", now)
 
     def _out_of_time(self, now: int) -> bool:
         """Cut the call if it is overdue, whatever else has happened to it; return whether that has ended it."""
@@ -151,12 +160,17 @@ class Exchange(Step):
 
     def request_broken(self, problem: WireFault) -> None:
         """The body turned out to be malformed: what was sent of it can never become whole."""
-        now = self.plane.clock()
+        outcome = Outcome.REFUSED if self.phase is Phase.NOT_SENT else Outcome.CLIENT_GONE
         self._leave_upstream(Reason.MALFORMED, linger=False)
-        if self._response.head_sent:
-            self._break_off(Outcome.CLIENT_GONE, Reason.MALFORMED, now)
-        else:
-            self._answer(Outcome.REFUSED, Reason.MALFORMED, problem.detail, now)
+        self._give_up(outcome, Reason.MALFORMED, problem.detail, self.plane.clock())
+
+    def stop(self) -> None:
+        """The sidecar stops, and cannot wait any longer: say so, rather than hang up on a client that still waits."""
+        if self.ended or self.phase is Phase.COMPLETE:
+            return
+        self._leave_upstream(Reason.SHUTTING_DOWN, linger=False)
+        detail = "The sidecar was stopped before the call had ended."
+        self._give_up(Outcome.DEADLINE_EXCEEDED, Reason.SHUTTING_DOWN, detail, self.plane.clock())
 
     def client_left(self, now: int) -> None:
         """The client is gone, or can never finish what it began."""
@@ -165,7 +179,10 @@ class Exchange(Step):
         if self.phase is Phase.COMPLETE and self._write is not None and self._write.intent is not None:
             self._write.intent.undelivered(self._answer_so_far())
         self._leave_upstream(Reason.CLIENT_LEFT, linger=True)
-        if self.overdue(now):
+        if self.overdue(now) and not self.enforced:
+            self.would = Would.CUT
+            self._end(Outcome.CLIENT_GONE, Reason.CLIENT_LEFT, now, keep=False)
+        elif self.overdue(now):
             self._end(Outcome.DEADLINE_EXCEEDED, self.case.decision.allowance.bound, now, keep=False)
         else:
             self._end(Outcome.CLIENT_GONE, Reason.CLIENT_LEFT, now, keep=False)
@@ -227,7 +244,7 @@ class Exchange(Step):
         self.client.break_off(reset=self._response.ends_with_close)
 
     def _end(self, outcome: Outcome, reason: str | None, now: int, *, keep: bool) -> None:
-        """The one way out: record, and leave the client to its next request."""
+        """Record, and leave the client to its next request."""
         self.relayed = self._response.relayed
         self.finish(outcome, reason, now)
         self.client.call_done(keep=keep)

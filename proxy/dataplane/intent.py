@@ -31,6 +31,7 @@ class Intent:
 
     def withdraw(self) -> None:
         """Take the intent back: not a byte has left."""
+        self.record = self.record.after(WriteEvent.WITHDRAWN)
         self._plane.book.drop(self.record.id)
         self._plane.journal.drop(self.record.id)
 

@@ -11,7 +11,6 @@ from typing import Final
 from proxy.core.budget import sent_on
 from proxy.core.target import is_inside
 from proxy.core.units import whole_ms
-from proxy.dataplane.answers import OWN_FIELDS
 from proxy.dataplane.step import Step
 from proxy.net.connection import UpstreamConnection
 from proxy.net.parent import authorization
@@ -19,7 +18,7 @@ from proxy.wire.events import Framing
 from proxy.wire.fields import HOP_BY_HOP, dropped, via
 from proxy.wire.render import line, lines, request_head
 
-_DROPPED: Final = frozenset({*HOP_BY_HOP, *OWN_FIELDS, b"host"})
+_DROPPED: Final = HOP_BY_HOP | {b"host"}
 
 
 def onward_head(step: Step, connection: UpstreamConnection, now: int) -> bytes:

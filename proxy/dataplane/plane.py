@@ -20,7 +20,6 @@ from proxy.net.dial import Dialer
 from proxy.net.own import OwnPorts
 from proxy.net.peer import PeerSockets
 from proxy.net.pool import Pool
-from proxy.net.reset import end_with_reset
 
 
 class Journal(Protocol):
@@ -49,11 +48,18 @@ class Observer(Protocol):
         """Take note of a stated budget that was larger than what is left."""
 
 
-class Droppable(Protocol):
-    """An opaque connection that can be ended."""
+class Served(Protocol):
+    """A connection that is being served."""
 
-    def drop(self) -> None:
-        """End now."""
+    @property
+    def unsent(self) -> int:
+        """How many bytes are still on their way to its client."""
+
+    def wind_down(self) -> None:
+        """End what would not end by itself while the sidecar drains: a standing ear, a tunnel that is not in use."""
+
+    def stop(self) -> None:
+        """End now, and say so where it can still be said."""
 
 
 class Plane:
@@ -91,8 +97,8 @@ class Plane:
         self.draining = False
         self.quiet = asyncio.Event()  # set once draining has nothing left to wait for
         self.in_flight = 0
-        self.clients: set[asyncio.Transport] = set()
-        self.relays: set[Droppable] = set()
+        self.clients: set[Served] = set()
+        self.relays: set[Served] = set()
         self.lingering: set[object] = set()
         self._prefix = name
         self._ids = itertools.count(1)
@@ -105,26 +111,26 @@ class Plane:
         """Take note that a step, the listening for a late answer, or a client's connection has ended."""
         if not self.draining or self.in_flight or self.lingering:
             return
-        if not any(transport.get_write_buffer_size() for transport in self.clients):
+        if not any(client.unsent for client in self.clients):
             self.quiet.set()
 
     def drain(self) -> None:
         """Serve on, but close each client's connection after its exchange; `quiet` says when nothing is left."""
         self.draining = True
+        for served in (*self.relays, *self.clients):
+            served.wind_down()
         self.ended()
 
     def close(self) -> None:
         """Break off whatever is left."""
-        for relay in list(self.relays):
-            relay.drop()
-        for transport in list(self.clients):
-            if self.in_flight:
-                end_with_reset(transport)  # whatever is being answered there must not look whole
-            transport.abort()
+        for served in (*self.relays, *self.clients):
+            served.stop()
         self.pool.close()
         self.peers.close()
 
     def adopt(self, policy: Policy) -> None:
         """Put a new policy in force for the calls that begin from now on."""
+        if policy.connections != self.policy.connections:
+            self.pool.forget()  # what lies idle may lead through a parent proxy that is one no more
         self.policy = policy
         self.router = Router(policy)

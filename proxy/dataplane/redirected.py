@@ -11,8 +11,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, cast
 
-from proxy.core.calls import Kind, Outcome, Phase
-from proxy.core.reasons import Reason
+from proxy.core.calls import Kind, Outcome, Phase, Would
+from proxy.core.reasons import Reason, outcome_without_connection
 from proxy.core.target import Origin
 from proxy.dataplane.client import Client
 from proxy.dataplane.plane import Plane
@@ -56,7 +56,7 @@ class Redirected(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for the client to speak, for a moment."""
         self._transport = cast(asyncio.Transport, transport)
-        self._plane.clients.add(self._transport)
+        self._plane.clients.add(self)
         self._wait(SERVER_FIRST_SECONDS, self._dial)
         self._alarm.set(self._arrival + self._plane.policy.tunnel.idle)
 
@@ -90,6 +90,20 @@ class Redirected(asyncio.Protocol):
         if self._step is not None and not self._step.ended:
             self._step.finish(Outcome.CLIENT_GONE, Reason.CLIENT_LEFT, self._plane.clock())
 
+    # -- for the plane ---------------------------------------------------------------------------------------------
+
+    @property
+    def unsent(self) -> int:
+        """Nothing was ever sent to the client."""
+        return 0
+
+    def wind_down(self) -> None:
+        """Go on: it is not known yet what this is."""
+
+    def stop(self) -> None:
+        """End now."""
+        self._transport.abort()
+
     # -- the upstream ----------------------------------------------------------------------------------------------
 
     def on_connection(self, connection: UpstreamConnection) -> None:
@@ -105,8 +119,7 @@ class Redirected(asyncio.Protocol):
     def on_dial_failed(self, error: DialError) -> None:
         """There is no other side. An opaque client can only be told so by the close."""
         self._ticket = None
-        outcome = Outcome.REFUSED if error.reason is Reason.LOOP else Outcome.CONNECT_FAILED
-        self._fail(outcome, error.reason)
+        self._fail(outcome_without_connection(error.reason), error.reason)
 
     def on_response(self, events: list[Event]) -> None:
         """The server speaks first."""
@@ -207,6 +220,8 @@ class Redirected(asyncio.Protocol):
             self._transport.close()
         elif step.enforced:
             self._fail(Outcome.DEADLINE_EXCEEDED, step.case.decision.allowance.bound)
+        else:
+            step.would = Would.CUT
 
     def _fail(self, outcome: Outcome, reason: str) -> None:
         """Close, and leave the record."""
@@ -225,7 +240,7 @@ class Redirected(asyncio.Protocol):
 
     def _release(self) -> None:
         """Stop waiting, for time and for a connection."""
-        self._plane.clients.discard(self._transport)
+        self._plane.clients.discard(self)
         self._alarm.close()
         if self._timer is not None:
             self._timer.cancel()

@@ -226,6 +226,10 @@ class Relay(asyncio.Protocol):
 
     def _fall_silent(self, due: int, *, in_use: bool) -> None:
         """End a silence that has lasted too long. It is no clean end if somebody still waits for what was sent, or answered."""
+        if not self._step.enforced:
+            self._step.would = Would.CUT
+            self._limits = self._limits._replace(idle=_FAR)
+            return
         if self._client.get_write_buffer_size():
             self._close(Outcome.CLIENT_GONE, Reason.IDLE)
         elif self._upstream.congested:
@@ -236,7 +240,17 @@ class Relay(asyncio.Protocol):
         else:
             self._close(Outcome.COMPLETED, Reason.IDLE)
 
-    def drop(self) -> None:
+    @property
+    def unsent(self) -> int:
+        """How many bytes are still on their way to the client."""
+        return self._client.get_write_buffer_size()
+
+    def wind_down(self) -> None:
+        """End a tunnel that is not in use, and a standing ear: they would last as long as the sidecar."""
+        if self._step.case.subscription or not self._bursts.active(self._step.plane.clock()):
+            self.stop()
+
+    def stop(self) -> None:
         """End now: the sidecar is stopping."""
         if self._bursts.active(self._step.plane.clock()):
             self._close(Outcome.UPSTREAM_FAILED, Reason.SHUTTING_DOWN)

@@ -10,17 +10,15 @@ from __future__ import annotations
 from typing import Final
 
 from proxy.core.writes import LateAnswer
-from proxy.dataplane.answers import OWN_FIELDS
 from proxy.dataplane.request import MANY_PARTS
 from proxy.wire.events import Field, Framing, RequestHead, ResponseHead
 from proxy.wire.eventstream import EventBoundary, error_event
-from proxy.wire.fields import HOP_BY_HOP, dropped, via
+from proxy.wire.fields import dropped, via
 from proxy.wire.render import LAST_CHUNK, chunk, last_chunk_with, line, lines, response_head
 
 KEPT_BYTES: Final = 65_536
 """How much of a late answer's body is kept with the record."""
 
-_DROPPED: Final = frozenset({*HOP_BY_HOP, *OWN_FIELDS})
 _SECRET_FIELDS: Final = frozenset(
     {b"set-cookie", b"authorization", b"www-authenticate", b"proxy-authenticate"}
 )
@@ -125,7 +123,7 @@ class ResponseSide:
         head = self.head
         assert head is not None
         self.head_sent = True
-        rendered = lines(head.fields, dropped(head, _DROPPED))
+        rendered = lines(head.fields, dropped(head))
         rendered += annotated
         if self._chunked:
             rendered.append(b"Transfer-Encoding: chunked\r\n")

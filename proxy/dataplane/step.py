@@ -225,7 +225,7 @@ class Step:
                 exact_ms(allowed) if allowed is not None else None,
                 exact_ms((self.sent_at if self.sent_at is not None else now) - self.arrival),
                 exact_ms(now - self.arrival),
-                exact_ms(now - self.due) if cut and self.due is not None else None,
+                exact_ms(now - self.due) if cut and self.due is not None and now >= self.due else None,
                 outcome,
                 self.effect,
                 self.phase,

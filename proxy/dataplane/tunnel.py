@@ -14,7 +14,7 @@ from proxy.core.calls import Kind, Outcome, Phase, Would
 from proxy.core.decision import Decision
 from proxy.core.limits import NOTHING_STATED, MalformedLimit
 from proxy.core.policy import Policy, Tunnel
-from proxy.core.reasons import Reason
+from proxy.core.reasons import Reason, outcome_without_connection
 from proxy.core.routing import Router
 from proxy.core.target import Origin, Target, split_authority
 from proxy.dataplane.consider import NOWHERE, Considered, limits_of, weighed
@@ -133,17 +133,23 @@ class Connect(Step):
         """There is no connection."""
         self._ticket = None
         now = self.plane.clock()
-        if error.reason is Reason.LOOP:
-            self._fail(Outcome.REFUSED, error.reason, error.detail, now)
-        elif self.enforced and self.overdue(now):
+        outcome = outcome_without_connection(error.reason)
+        if outcome is not Outcome.REFUSED and self.enforced and self.overdue(now):
             self._cut(now)
         else:
-            self._fail(Outcome.CONNECT_FAILED, error.reason, error.detail, now)
+            self._fail(outcome, error.reason, error.detail, now)
 
     def on_alarm(self, now: int) -> None:
         """The connection takes longer to open than the tunnel is allowed."""
         if self.overdue(now):
             self._cut(now)
+
+    def stop(self) -> None:
+        """The sidecar stops before the connection was open."""
+        if not self.ended:
+            self._cancel()
+            detail = "The sidecar was stopped before the connection was open."
+            self._fail(Outcome.DEADLINE_EXCEEDED, Reason.SHUTTING_DOWN, detail, self.plane.clock())
 
     def client_left(self, now: int) -> None:
         """The client did not wait for the connection."""

@@ -144,6 +144,10 @@ class Pool:
         if self._sweeper is not None:
             self._sweeper.cancel()
             self._sweeper = None
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop the idle connections: they were opened under other rules."""
         for site in list(self._sites.values()):
             for connection in list(site.idle):
                 connection.abort()

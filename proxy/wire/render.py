@@ -12,7 +12,7 @@ from http import HTTPStatus
 from typing import Final
 
 from proxy.wire.events import Field, ResponseHead
-from proxy.wire.fields import dropped, relayed_trailers
+from proxy.wire.fields import dropped, relayed_trailers, via
 
 LAST_CHUNK: Final = b"0\r\n\r\n"
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -51,9 +51,10 @@ def response_head(status: int, reason: str | None, lines: Sequence[bytes]) -> by
     return _head(b"HTTP/1.1 %d %b\r\n" % (status, phrase.encode("latin-1", "replace")), lines)
 
 
-def interim_head(head: ResponseHead) -> bytes:
+def interim_head(head: ResponseHead, pseudonym: bytes) -> bytes:
     """Render a 1xx response as it is passed on (RFC 9110 §15.2). It has no body, whatever it says."""
-    return response_head(head.status, head.reason, lines(head.fields, dropped(head, _NOT_INTERIM)))
+    passed = lines(head.fields, dropped(head, _NOT_INTERIM))
+    return response_head(head.status, head.reason, [*passed, via(head, pseudonym)])
 
 
 def line(name: bytes, value: bytes) -> bytes:
@@ -62,8 +63,12 @@ def line(name: bytes, value: bytes) -> bytes:
 
 
 def lines(fields: Sequence[Field], drop: Set[bytes]) -> list[bytes]:
-    """Render the field lines that are passed on, in their order and spelling."""
-    return [name + b": " + value + b"\r\n" for lower, name, value in fields if lower not in drop]
+    """Render the field lines that are passed on, in their order and spelling. `Budget-*` is for this hop to say."""
+    return [
+        name + b": " + value + b"\r\n"
+        for lower, name, value in fields
+        if lower not in drop and lower[:7] != b"budget-"
+    ]
 
 
 def chunk(data: bytes) -> bytes:

@@ -6,6 +6,7 @@ import asyncio
 import resource
 import socket
 import time
+from pathlib import Path
 
 import pytest
 
@@ -336,3 +337,34 @@ def test_flood_of_refusals_is_answered_in_order(flooded: tuple[Sidecar, Upstream
         for _ in range(3000):
             assert caller.answer().status == 403
     assert not sidecar.faults
+
+
+def test_flood_that_takes_the_last_descriptor() -> None:
+    """Without a descriptor left nothing can be opened: said as 503, nothing was sent, and it passes."""
+    with Sidecar() as sidecar, Upstream(answer()) as upstream, Caller(sidecar) as caller:
+        assert caller.request("GET", upstream.url(), {"Budget-Remaining-Ms": 0}).answer().status == 403
+
+        def descriptors() -> set[int] | None:
+            """Those that are open, once none comes or goes any more."""
+            seen = [{int(entry.name) for entry in Path(f"/proc/{sidecar.pid}/fd").iterdir()}]
+            for _ in range(4):
+                time.sleep(0.05)
+                seen.append({int(entry.name) for entry in Path(f"/proc/{sidecar.pid}/fd").iterdir()})
+            return seen[0] if all(each == seen[0] for each in seen) else None
+
+        taken = eventually(descriptors)
+        # The limit is on the number of a new descriptor, so every lower one has to be in use.
+        lowest = next(number for number in range(4096) if number not in taken)
+        resource.prlimit(sidecar.pid, resource.RLIMIT_NOFILE, (lowest, 4096))
+        for method in ("GET", "POST", "CONNECT"):
+            target = upstream.authority if method == "CONNECT" else upstream.url()
+            told = caller.request(method, target, {"Host": "a"}, b"{}" if method == "POST" else b"").answer(
+                method
+            )
+            assert (told.status, told.outcome.outcome, told.outcome.reason) == (503, "shed", "busy")
+            assert (told.outcome.effect, told.outcome.phase) == ("none", "not_sent")
+            assert "file descriptors" in told.problem["detail"]
+        resource.prlimit(sidecar.pid, resource.RLIMIT_NOFILE, (1024, 4096))
+        assert call(sidecar, "POST", upstream.url(), body=b"{}").status == 200
+        assert len(upstream.whole) == 1
+        sidecar.at_rest()

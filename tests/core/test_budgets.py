@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.core.budget import Budget, CallPhase
-from proxy.core.budgets import NO_BUDGET, Budgets
+from proxy.core.budgets import CROWDED, NO_BUDGET, Budgets
 from proxy.core.limits import NOTHING_STATED, Limits, read_limits
 from proxy.core.policy import BudgetDefaults, Correlation, OnMissing
 from proxy.core.units import MILLISECOND, MINUTE, SECOND
@@ -239,30 +239,40 @@ def test_ending_a_budget_early_does_not_free_its_id_early() -> None:
     assert find(budgets, Limits(budget_id="a"), at=10 * SECOND) is budget
 
 
-@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 1000)), max_size=80), st.integers(1, 8))
-def test_the_table_is_bounded(calls: list[tuple[int, int]], capacity: int) -> None:
-    """However many ids come, no more than `capacity` are kept, and those that end last are among them."""
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.integers(0, 1000), st.integers(0, 400)), max_size=80),
+    st.integers(1, 8),
+)
+def test_the_table_is_bounded_and_forgets_no_open_budget(
+    calls: list[tuple[int, int, int]], capacity: int
+) -> None:
+    """However many ids come, no more than `capacity` are kept, and one that is open is never opened anew (promise 1)."""
     budgets = Budgets(retention=10**9, capacity=capacity)
-    ends: dict[str, int] = {}
-    for number, stated in calls:
+    now, opened = 0, dict[str, Budget]()
+    for number, stated, passed in calls:
+        now += passed * MILLISECOND
         id = f"run-{number}"
-        before = budgets.get(id)
-        budget = find(budgets, Limits(budget_id=id, remaining=stated))
-        if before is None:
-            ends[id] = budget.opened + stated
+        found = budgets.find(Limits(budget_id=id, remaining=stated * MILLISECOND), DEFAULTS, now, "fresh")
         assert len(budgets) <= capacity
-    kept = {id for id in ends if budgets.get(id) is not None}
-    assert len(kept) == len(budgets)
-    assert all(ends[gone] <= min(ends[id] for id in kept) for gone in ends.keys() - kept if kept)
+        before = opened.get(id)
+        if before is not None and before.deadline >= now:
+            assert found.budget is before
+        if found.budget is not None:
+            opened[id] = found.budget
+        else:
+            assert found.crowded
+            assert len(budgets) == capacity
 
 
 def test_a_full_table_is_full() -> None:
-    """`capacity` budgets are kept, not one less; the next makes room by what ends first."""
+    """`capacity` budgets are kept, not one less; the next makes room by what has ended first, and by no other."""
     budgets = Budgets(capacity=3)
     for number in (5, 7, 6):
         find(budgets, Limits(budget_id=f"ends-at-{number}", remaining=number * SECOND))
     assert len(budgets) == 3
-    find(budgets, Limits(budget_id="ends-at-9", remaining=9 * SECOND))
+    another = Limits(budget_id="ends-at-9", remaining=9 * SECOND)
+    assert budgets.find(another, DEFAULTS, 0, "fresh") == CROWDED
+    assert budgets.find(another, DEFAULTS, 5 * SECOND + 1, "fresh").budget is not None
     assert len(budgets) == 3
     assert budgets.get("ends-at-5") is None
 

@@ -43,6 +43,8 @@ ANSWERS: dict[str, bytes] = {
     "large": response(200, b"x" * 70_000),
 }
 
+LIKELY = ("whole", "chunked", "head", "piece", "last chunk", "stream")
+
 _DECISIONS = st.sampled_from(
     [{}, {}, {"Budget_Remaining_Ms": 0}, {"Budget_Remaining_Ms": 40}, {"Budget_Remaining_Ms": "x"}]
 )
@@ -181,7 +183,7 @@ def _events(story: Story, draw: Draw) -> dict[str, Callable[[], object]]:
         events["a client catches up"] = client.transport.unstick
     if upstreams:
         upstream = draw(st.sampled_from(upstreams))
-        name = draw(st.sampled_from(list(ANSWERS)))
+        name = draw(st.sampled_from([*ANSWERS, *LIKELY, *LIKELY]))
         events[f"says {name}"] = lambda: upstream.says(ANSWERS[name])
         events["says half of it"] = lambda: upstream.says(ANSWERS[name][:20])
         events["an upstream ends"] = upstream.ends
@@ -238,7 +240,7 @@ def test_whatever_happens(policy: Policy, data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(5, 40))):
         events = _events(story, data.draw)
         # What calls are made of comes more often than what disturbs them.
-        common = [name for name in events if name.startswith(("a request", "says"))]
+        common = [name for name in events if name.startswith(("a request", "says", "time"))]
         name = data.draw(st.sampled_from(sorted(events) + 6 * common))
         note(name)
         events[name]()

@@ -37,7 +37,7 @@ def test_what_may_be_repeated_needs_no_journal(method: str) -> None:
     assert world.record.outcome == "completed"
 
 
-def test_the_caller_hears_of_it_once_the_disk_has_forgotten() -> None:
+def test_the_caller_hears_of_it_once_the_disk_knows() -> None:
     """A sidecar that dies after its caller was told must not find the write again as uncertain."""
     world = World()
     client = world.client().asks("POST", body=b"{}")
@@ -47,8 +47,27 @@ def test_the_caller_hears_of_it_once_the_disk_has_forgotten() -> None:
     world.advance(20)
     world.journal.release()
     assert client.statuses == [200]
+    world.journal.release()
+    assert [what for what, _, _ in world.journal.log] == ["intent", "reported", "drop"]
     assert world.journal.kept == {}
     assert world.record.effect == "reported"
+
+
+def test_an_answer_whose_caller_left_before_it_was_given_is_kept() -> None:
+    """It is the only trace of what happened; and it is an answer, so nothing is in doubt."""
+    world = World()
+    client = world.client().asks("POST", body=b"{}")
+    world.journal.held = True
+    world.upstream().answers(b"made", 201)
+    client.leaves()
+    world.journal.held = False
+    world.journal.release()
+    assert (world.record.outcome, world.record.effect) == ("client_gone", "reported")
+    (kept,) = world.journal.kept.values()
+    assert kept.state == "reported"
+    assert kept.answer is not None
+    assert (kept.answer.status, kept.answer.body) == (201, b"made")
+    assert world.book.pending() == 0
 
 
 def test_a_disk_that_hangs_keeps_nobody_beyond_the_allowance() -> None:

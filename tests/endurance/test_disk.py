@@ -106,7 +106,8 @@ def test_refuse(disk: Disk, upstream: Upstream) -> None:
         assert write(sidecar, upstream).status == 200
         sidecar.kill()
         sidecar.restart()
-        assert [each["id"] for each in sidecar.uncertain()["writes"]] == [known.record]
+        listed = sidecar.ask("/uncertain?state=uncertain")["writes"]
+        assert [each["id"] for each in listed] == [known.record]
 
 
 def test_continue(disk: Disk, upstream: Upstream) -> None:

@@ -59,7 +59,7 @@ def test_new_calls_while_draining(threads: ThreadPoolExecutor) -> None:
 
 
 def test_end_of_the_grace(threads: ThreadPoolExecutor) -> None:
-    """What is not done by then is broken off: no answer looks whole, and a write is known when the sidecar is back."""
+    """What is not done by then is told so: no answer looks whole, and a write is known when the sidecar is back."""
     with Upstream() as upstream, Sidecar("shutdown: {grace: 300ms}") as sidecar:
         read = begun(threads, sidecar, upstream, "GET", "/read", drip(every=0.02))
         write = begun(threads, sidecar, upstream, "POST", "/write", stall())
@@ -68,7 +68,8 @@ def test_end_of_the_grace(threads: ThreadPoolExecutor) -> None:
         assert 0.3 <= time.monotonic() - began < 10
         assert sidecar.event("grace_over")["in_flight"] == 2
         assert not read.result().complete
-        assert not write.result().complete
+        told = write.result()
+        assert (told.status, told.outcome.effect, told.outcome.reason) == (424, "uncertain", "shutting_down")
         sidecar.restart()
         (known,) = sidecar.uncertain()["writes"]
         assert (known["state"], known["target"]) == ("uncertain", upstream.url("/write"))

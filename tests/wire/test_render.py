@@ -134,8 +134,8 @@ def test_unknown_status_has_no_reason() -> None:
 
 def test_interim_responses_are_passed_on_without_what_ends_here() -> None:
     """A 103 keeps its links, and nothing that would frame a body."""
-    wire = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nConnection: x\r\nX: 1\r\nContent-Length: 5\r\n\r\n"
+    wire = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nConnection: x\r\nX: 1\r\nBudget-Foo: 9\r\nContent-Length: 5\r\n\r\n"
     (head,) = read_response("GET", [wire]).events
     assert isinstance(head, ResponseHead)
-    assert interim_head(head) == b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
+    assert interim_head(head, b"here") == b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nVia: 1.1 here\r\n\r\n"
     assert response_head(100, None, []) == CONTINUE
