@@ -1,5 +1,6 @@
 # Each target sets up what it needs, in .venv, from the lock files in requirements/.
-# All that the machine must have is Python 3.11 or newer, with its venv module, and make.
+# All that the machine must have is Python 3.11 or newer, with its venv module, and make; for `make compiled`, also a C
+# compiler and Python's headers.
 
 .DEFAULT_GOAL := help
 

@@ -43,6 +43,7 @@ from proxy.wire.events import (
 from proxy.wire.eventstream import read_as_it_comes
 from proxy.wire.render import interim_head
 
+PROXY_AUTHENTICATION: Final = 407
 SETTLE_TIME: Final = 5 * SECOND
 """How long the journal may take to know of an answer that nothing else limits, before it is delivered all the same."""
 EXPECT_SECONDS: Final = 1.0
@@ -192,12 +193,15 @@ class Call(Exchange):
 
     def on_response(self, events: list[Event]) -> None:
         """Take what the upstream said. Heads and ends that arrive together leave together."""
-        response = self._response
+        response, connection = self._response, self._connection
         last: Event | None = None
         for event in events:
             if type(event) is bytes:
                 response.body(event)
             elif type(event) is ResponseHead:
+                if event.status == PROXY_AUTHENTICATION and connection is not None and connection.via_parent:
+                    self._refused_by_parent()
+                    return
                 self._take_head(event)
             elif type(event) is Trailers:
                 response.trailers = event.fields
@@ -220,6 +224,13 @@ class Call(Exchange):
             self.client.pause_reading()
         else:
             self.client.resume_reading()
+
+    def _refused_by_parent(self) -> None:
+        """The parent proxy wants credentials of the sidecar: no question for the client, and nothing has reached the tool."""
+        self.phase = Phase.NOT_SENT
+        self._leave_upstream(Reason.PARENT_PROXY_REFUSED, linger=False)
+        detail = "The parent proxy asks for credentials (407); give them in connections.proxy (http://user:password@host:port)."
+        self._answer(Outcome.CONNECT_FAILED, Reason.PARENT_PROXY_REFUSED, detail, self.plane.clock())
 
     def _take_head(self, head: ResponseHead) -> None:
         if head.interim:

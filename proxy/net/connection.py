@@ -23,6 +23,9 @@ from proxy.wire.parser import ResponseParser
 
 _UNREAD_BYTES: Final = 65_536
 
+EARLY_BYTES: Final = 65_536
+"""How much a server may say before it is asked."""
+
 
 class Sink(Protocol):
     """Who listens to an exchange. Calls come from the event loop, in order, and never after the exchange is let go."""
@@ -79,7 +82,7 @@ class UpstreamConnection(asyncio.Protocol):
         """Parse, and tell the sink. Bytes that nobody asked for end the connection."""
         sink = self._sink
         if sink is None:
-            if self.uses:
+            if self.uses or len(self.early) > EARLY_BYTES:
                 self.abort()
             else:
                 self.early += data
@@ -98,7 +101,7 @@ class UpstreamConnection(asyncio.Protocol):
             return False
         if self._raw:
             sink.on_response([END])
-            return True
+            return not self._speaks_tls  # over TLS the end of one side is the end of both
         self._sink = None
         sink.on_response(self._parser.eof())
         return False
@@ -128,6 +131,10 @@ class UpstreamConnection(asyncio.Protocol):
             self._sink.on_congestion(False)
 
     # -- for the sink ----------------------------------------------------------------------------------------------
+
+    @property
+    def _speaks_tls(self) -> bool:
+        return self._transport is not None and self._transport.get_extra_info("sslcontext") is not None
 
     @property
     def closed(self) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from proxy.core.policy import Connections
+from proxy.core.reasons import Reason
 from proxy.core.target import Origin
 from proxy.core.units import SECOND
 from proxy.net.connection import UpstreamConnection
@@ -213,7 +214,11 @@ class Pool:
         connection.idle_since = self._clock()
         site.total += 1
         self._opened(ticket)
-        self._hand(ticket, connection)
+        if connection.closed and not ticket.cancelled:
+            detail = f"{origin} closed the connection as soon as it was open; is anything behind that port?"
+            ticket.waiter.on_dial_failed(DialError(Reason.CONNECTION_TERMINATED, detail))
+        else:
+            self._hand(ticket, connection)
 
     def _hand(self, ticket: Ticket, connection: UpstreamConnection) -> None:
         """Give a connection to a waiter, or keep it when the waiter has left in the meantime."""

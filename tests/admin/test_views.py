@@ -161,7 +161,9 @@ def test_credentials_are_hidden() -> None:
     assert shown["parent"]["user"] is None
 
 
-@pytest.mark.skipif(not policies.__file__.endswith(".py"), reason="a compiled class forgets annotations like `int | None`")
+@pytest.mark.skipif(
+    not policies.__file__.endswith(".py"), reason="a compiled class forgets annotations like `int | None`"
+)
 def test_every_integer_of_the_policy_is_a_span_or_known_to_be_none() -> None:
     """A new field of the policy is shown in nanoseconds unless somebody has said what it is."""
     numbers = {

@@ -367,4 +367,5 @@ def test_flood_that_takes_the_last_descriptor() -> None:
         resource.prlimit(sidecar.pid, resource.RLIMIT_NOFILE, (1024, 4096))
         assert call(sidecar, "POST", upstream.url(), body=b"{}").status == 200
         assert len(upstream.whole) == 1
+        caller.leave()
         sidecar.at_rest()

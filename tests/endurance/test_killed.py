@@ -187,14 +187,18 @@ def test_killed_in_the_middle_of_a_hundred_writes(sync: str, upstream: Server, t
             eventually(writes.under_way)
             time.sleep(chance.uniform(0.05, 0.3))
             sidecar.kill()
-            sidecar.noise[:] = [line for line in sidecar.noise if line.endswith("\n")]  # it died in the middle of one
+            sidecar.noise[:] = [
+                line for line in sidecar.noise if line.endswith("\n")
+            ]  # it died in the middle of one
             writes.join()
             sidecar.restart()
             found = uncertain(sidecar)
             fresh = found.keys() - known
             known |= fresh
             assert fresh >= writes.reached - writes.answered, "whatever may have left is known"
-            assert listed(sidecar, "reported") | fresh >= writes.reached - writes.settled, "nothing is forgotten"
+            assert listed(sidecar, "reported") | fresh >= writes.reached - writes.settled, (
+                "nothing is forgotten"
+            )
             assert fresh.isdisjoint(writes.settled), "what was answered is held against nobody"
             assert not [path for path in fresh if path.endswith("/held")], (
                 "nor what was not complete enough to be sent"

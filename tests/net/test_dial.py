@@ -85,7 +85,11 @@ async def exchange(dialled: Any, data: bytes) -> bytes:
 
 
 def via(
-    port: int, scheme: str = "http", host: str = "127.0.0.1", no_proxy: tuple[str, ...] = (), userinfo: str = ""
+    port: int,
+    scheme: str = "http",
+    host: str = "127.0.0.1",
+    no_proxy: tuple[str, ...] = (),
+    userinfo: str = "",
 ) -> Connections:
     return Connections(proxy=Upstream(scheme, host, port, userinfo=userinfo), no_proxy=no_proxy)
 
