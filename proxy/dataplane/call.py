@@ -167,7 +167,8 @@ class Call(Exchange):
             return
         self._connection = connection
         connection.begin(self, self.head.method)
-        if not self.request.ended or self.request.size > WAITING_BYTES:
+        bodiless = self.head.framing is Framing.NO_BODY
+        if not (self.request.ended or bodiless) or self.request.size > WAITING_BYTES:
             connection.expect_early_answer()
         if self.phase is Phase.NOT_SENT:
             self.phase = Phase.SENDING

@@ -228,7 +228,9 @@ class Client(asyncio.Protocol):
         return bool(rest)
 
     def _flow(self) -> None:
-        """Read while there is somebody to take what comes."""
+        """Read while there is somebody to take what comes. Not in the middle of a pump, which does it at its end."""
+        if self._pumping:
+            return
         transport = self.transport
         if self._held_off or self._waiting or self._standing:
             if transport.is_reading():
