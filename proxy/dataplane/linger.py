@@ -7,13 +7,18 @@ answer is kept with the record, where `waterclock uncertain show` finds it, and 
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
+from proxy.core.policy import MEBIBYTE
 from proxy.core.units import SECOND, exact_ms
 from proxy.dataplane.intent import Intent
 from proxy.dataplane.plane import Plane
 from proxy.dataplane.response import ResponseSide
 from proxy.net.connection import UpstreamConnection
 from proxy.wire.events import END, Event, ResponseHead, WireFault
+
+MOST_BYTES: Final = MEBIBYTE
+"""How much of a late answer is read. A longer one leaves its write uncertain: nobody waits for all that."""
 
 
 class Linger:
@@ -48,6 +53,9 @@ class Linger:
             if type(event) is bytes:
                 self._response.body(event)
                 self._response.trim()
+                if self._response.size > MOST_BYTES:
+                    self._stop()
+                    return
             elif type(event) is ResponseHead:
                 if not event.interim:
                     self._response.begin(event, held=True)
