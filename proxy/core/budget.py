@@ -12,7 +12,12 @@ After that it can only shrink (promise 1): there is no method that moves the dea
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from proxy.core.admission import Gate
+    from proxy.core.history import History
+    from proxy.core.stages import Stage
 
 
 class CallPhase(StrEnum):
@@ -33,19 +38,67 @@ class Limit(StrEnum):
     FOREIGN = "foreign_limit"
 
 
-class Budget:
-    """The state of one budget. All times are nanoseconds on the owner's monotonic clock."""
+BY_ENTRY: Final = "entry"
+BY_REQUEST: Final = "request"
+BY_CALL: Final = "call"
+"""By what a budget is closed: its last entry request has ended, somebody said so, its only call has ended."""
 
-    __slots__ = ("deadline", "extensions_ignored", "id", "opened", "reserve", "steps")
+
+class Budget:
+    """The state of one budget. All times are nanoseconds on the owner's monotonic clock.
+
+    `total` is what it was opened with; `depth` how many delegations deep its job is; `in_flight` counts its calls under
+    way; `entries` its open entry requests; `lone`: it is that of one call, which nobody named. `closed_at`: when its job
+    was said to be done, by `closed_by`, and `on_time` whether that was before its end. `stages` and `gate` (its width) are
+    there where the policy gives some; `history` once there is something to tell. `traces`, `alarm` and `told` are the
+    ledger's: what leads to the budget besides its id, when it is looked at again, whether it was told that it is finished.
+    """
+
+    __slots__ = (
+        "alarm",
+        "closed_at",
+        "closed_by",
+        "deadline",
+        "depth",
+        "entries",
+        "extensions_ignored",
+        "gate",
+        "history",
+        "id",
+        "in_flight",
+        "lone",
+        "on_time",
+        "opened",
+        "reserve",
+        "stages",
+        "steps",
+        "told",
+        "total",
+        "traces",
+    )
 
     def __init__(self, id: str, opened: int, total: int, reserve: int) -> None:
         """Open a budget of `total` nanoseconds at `opened`, the last `reserve` of which are for cleanup."""
         self.id = id
         self.opened = opened
+        self.total = total
         self.deadline = opened + total
         self.reserve = reserve
         self.extensions_ignored = 0
         self.steps = 0
+        self.depth = 0
+        self.in_flight = 0
+        self.entries = 0
+        self.lone = False
+        self.closed_at: int | None = None
+        self.closed_by: str | None = None
+        self.on_time: bool | None = None
+        self.alarm = self.deadline
+        self.told = False
+        self.traces: tuple[str, ...] = ()
+        self.stages: dict[str, Stage] | None = None
+        self.gate: Gate | None = None
+        self.history: History | None = None
 
     def restate(self, arrival: int, stated: int) -> bool:
         """Take a later statement of what is left: a smaller one shortens; return whether a larger one was ignored."""
@@ -56,10 +109,46 @@ class Budget:
         self.extensions_ignored += 1
         return True
 
+    def close(self, now: int, by: str) -> None:
+        """Take note that the job is done. Whether that was in time is settled now: a later statement changes it no more."""
+        self.closed_at = now
+        self.closed_by = by
+        self.on_time = now <= self.deadline
+
+    def reopen(self) -> bool:
+        """Take note that the job goes on, under the same clock; return whether it was told that it is finished."""
+        self.closed_at = self.closed_by = self.on_time = None
+        told, self.told = self.told, False
+        return told
+
+    def tell(self) -> bool:
+        """Take note that it is being told that the budget is finished; return False if it was told before."""
+        first, self.told = not self.told, True
+        return first
+
+    @property
+    def last_end(self) -> int:
+        """When it was closed, or the end it was opened with, if that is later: its id stands for that promise even when
+        it was shortened, or closed before.
+        """
+        end = self.opened + self.total
+        return end if self.closed_at is None else max(end, self.closed_at)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a call or an entry request is under way."""
+        return self.in_flight > 0 or self.entries > 0
+
     def next_step(self) -> int:
         """Number the next step of this budget, from 1."""
         self.steps += 1
         return self.steps
+
+    def stage(self, name: str | None, phase: CallPhase) -> Stage | None:
+        """Return the stage that a call uses, if it has a share. The reserve, and so a cleanup call, belongs to none."""
+        if self.stages is None or name is None or phase is CallPhase.CLEANUP:
+            return None
+        return self.stages.get(name)
 
     def end(self, phase: CallPhase) -> int:
         """Return when calls of this phase must be over: the deadline, less the reserve for ordinary work."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from proxy.core.budget import UNLIMITED, Allowance, Budget, CallPhase, Limit, allowance
+from proxy.core.budget import BY_REQUEST, UNLIMITED, Allowance, Budget, CallPhase, Limit, allowance
 from proxy.core.limits import Limits
-from proxy.core.policy import Policy, Route
+from proxy.core.policy import SLACK, Policy, Route
 from proxy.core.reasons import Reason
 from proxy.core.units import exact_ms
 
@@ -32,27 +32,55 @@ UNLIMITED_STEP = Decision(UNLIMITED, None)
 
 
 def decide(policy: Policy, route: Route, limits: Limits, budget: Budget | None, arrival: int) -> Decision:
-    """Decide on a call that arrived at `arrival`. A call without a budget is held to its other limits only."""
+    """Decide on a call that arrived at `arrival`. A call without a budget is held to its other limits only.
+
+    On a route with retries the cap is the most of each attempt (`attempt_ns`), and not of the step.
+    """
     timer = limits.client_timer
     if timer is not None:
         timer -= policy.budget.client_timer_margin
-    remaining = budget.remaining(arrival, limits.phase) if budget is not None else None
-    allowed = allowance(remaining=remaining, cap=route.cap, client_timer=timer, foreign=limits.foreign)
-    deep = too_deep(policy, limits)
-    if deep is not None:
-        return deep._replace(allowance=allowed, remaining=remaining)
+    stage = limits.stage or route.stage
+    remaining, share = None, None
+    if budget is not None:
+        remaining = budget.remaining(arrival, limits.phase)
+        share = budget.stage(stage, limits.phase)
+    allowed = allowance(
+        remaining=remaining,
+        cap=route.cap if route.retries is None else None,
+        stage_left=share.left(arrival) if share is not None else None,
+        client_timer=timer,
+        foreign=limits.foreign,
+    )
+    refused = _refused_in_any_case(policy, limits, budget)
+    if refused is not None:
+        return refused._replace(allowance=allowed, remaining=remaining)
     if allowed.ns is None:
         return Decision(allowed, remaining)
     if allowed.ns <= 0:
         reserve_left = budget is not None and budget.remaining(arrival, CallPhase.CLEANUP) > 0
-        return Decision(
-            allowed, remaining, Reason.BUDGET_EXHAUSTED, _why_spent(allowed.bound, reserve_left=reserve_left)
-        )
+        detail = _why_spent(allowed.bound, stage, reserve_left=reserve_left)
+        return Decision(allowed, remaining, Reason.BUDGET_EXHAUSTED, detail)
     if allowed.ns < route.min_start:
         left, needed = exact_ms(allowed.ns), exact_ms(route.min_start)
         detail = f"Only {left:g} ms may be used, and route {route.name!r} is not started with less than {needed:g} ms."
         return Decision(allowed, remaining, Reason.BELOW_MIN_START, detail)
     return Decision(allowed, remaining)
+
+
+def attempt_ns(route: Route, left: int | None) -> int | None:
+    """Return what one attempt may take, of what is left for all of them (nanoseconds; None: no limit)."""
+    if route.cap is None or left is None:
+        return route.cap if left is None else left
+    return min(route.cap, left)
+
+
+def _refused_in_any_case(policy: Policy, limits: Limits, budget: Budget | None) -> Decision | None:
+    """Return the refusal of a call that no amount of time would let start, or None."""
+    if limits.stage == SLACK and policy.budget.stages:
+        return Decision(UNLIMITED, None, Reason.MALFORMED, _SLACK_CLAIMED)
+    if budget is not None and budget.closed_by == BY_REQUEST:
+        return Decision(UNLIMITED, None, Reason.BUDGET_EXHAUSTED, _CLOSED)
+    return too_deep(policy, limits)
 
 
 def too_deep(policy: Policy, limits: Limits) -> Decision | None:
@@ -64,6 +92,8 @@ def too_deep(policy: Policy, limits: Limits) -> Decision | None:
     return Decision(UNLIMITED, None, Reason.DEPTH_EXCEEDED, detail)
 
 
+_SLACK_CLAIMED: Final = f"The header Budget-Stage: {SLACK} is the share that no call may claim."
+_CLOSED: Final = "This budget was closed: its job has said that it is done."
 _SPENT: Final = {
     Limit.BUDGET: "Nothing is left of the budget.",
     Limit.CLIENT_TIMER: "The caller's own timer would fire before an answer could leave.",
@@ -71,7 +101,9 @@ _SPENT: Final = {
 }
 
 
-def _why_spent(bound: Limit, *, reserve_left: bool) -> str:
+def _why_spent(bound: Limit, stage: str | None, *, reserve_left: bool) -> str:
+    if bound is Limit.STAGE:
+        return f"Nothing is left of the share of stage {stage!r}."
     if bound is Limit.BUDGET and reserve_left:
         return "Nothing is left of the budget but the reserve, which is for cleanup (Budget-Phase: cleanup)."
     return _SPENT.get(bound, "The allowance of this call is spent.")

@@ -26,6 +26,8 @@ _KEY: Final = re.compile(rb"[\x21-\x7e](?:[\x20-\x7e]{0,1022}[\x21-\x7e])?\Z")
 _GRPC_TIMEOUT: Final = re.compile(rb"([0-9]{1,8})([HMSmun])\Z")  # gRPC over HTTP/2, "Timeout"
 _GRPC_UNITS: Final = {b"H": HOUR, b"M": MINUTE, b"S": SECOND, b"m": MILLISECOND, b"u": MICROSECOND, b"n": 1}
 _SECONDS: Final = re.compile(rb"([0-9]{1,10})(?:\.([0-9]{1,9})[0-9]*)?\Z")
+_COUNT: Final = re.compile(rb"[0-9]{1,4}\Z")
+_ATTEMPT: Final = re.compile(rb"(?:\A|[;\s])attempt=([0-9]{1,4})(?:[;\s]|\Z)")
 # W3C Trace Context, §3.2.2: an id of zeros is none, and version ff is not allowed.
 _TRACEPARENT: Final = re.compile(
     rb"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}\Z"
@@ -43,7 +45,10 @@ class MalformedLimit(ValueError):
 
 
 class Limits(NamedTuple):
-    """What one request states. Spans are nanoseconds; None means that nothing was stated."""
+    """What one request states. Spans are nanoseconds; None means that nothing was stated.
+
+    `attempts`: how many attempts at this unit its client says that it has made before.
+    """
 
     remaining: int | None = None
     budget_id: str | None = None
@@ -58,6 +63,7 @@ class Limits(NamedTuple):
     trace_id: str | None = None
     proxy_user: str | None = None
     proxy_remaining: int | None = None
+    attempts: int = 0
 
     @property
     def stated(self) -> bool:
@@ -178,7 +184,9 @@ _FIELDS: Final[dict[bytes, tuple[str, str, Callable[[str, bytes], Any]]]] = {
     b"x-envoy-expected-rq-timeout-ms": ("X-Envoy-Expected-Rq-Timeout-Ms", "foreign", _milliseconds),
 }
 _TIMERS: Final = (b"x-stainless-read-timeout", b"x-stainless-timeout", b"x-server-timeout")
-_OTHERS: Final = frozenset({*_TIMERS, b"traceparent", b"proxy-authorization"})
+_RETRY_COUNT: Final = b"x-stainless-retry-count"
+_SDK_REQUEST: Final = b"amz-sdk-request"
+_OTHERS: Final = frozenset({*_TIMERS, b"traceparent", b"proxy-authorization", _RETRY_COUNT, _SDK_REQUEST})
 _NAMES: Final = frozenset({*_FIELDS, *_OTHERS})
 
 
@@ -205,11 +213,25 @@ def read_limits(
     return NOTHING_STATED._replace(**stated)
 
 
+def _attempts_before(fields: dict[bytes, bytes]) -> int:
+    """Read how many attempts an SDK has made before this one: its retries so far, or the number of this attempt.
+
+    They are volunteered, so one that cannot be read says nothing.
+    """
+    match = _COUNT.match(fields.get(_RETRY_COUNT, b""))
+    if match is not None:
+        return int(match[0])
+    numbered = _ATTEMPT.search(fields.get(_SDK_REQUEST, b""))
+    return max(0, int(numbered[1]) - 1) if numbered is not None else 0
+
+
 def _read_others(fields: dict[bytes, bytes], stated: dict[str, Any], *, by_trace: bool) -> None:
     """Read what only some callers send: an SDK's own timer, the proxy user, the trace."""
     timers = [span for name in _TIMERS if name in fields and (span := _seconds(fields[name])) is not None]
     if timers:
         stated["client_timer"] = min(timers)
+    if _RETRY_COUNT in fields or _SDK_REQUEST in fields:
+        stated["attempts"] = _attempts_before(fields)
     if b"proxy-authorization" in fields:
         user, remaining = _proxy_credentials(fields[b"proxy-authorization"])
         stated["proxy_user"], stated["proxy_remaining"] = user, remaining

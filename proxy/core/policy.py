@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from proxy.core.calls import Kind
+from proxy.core.calls import Kind, Outcome
+from proxy.core.json_path import JsonPath
 from proxy.core.units import HOUR, MILLISECOND, MINUTE, SECOND
 
 MEBIBYTE: Final = 1024 * 1024
@@ -33,11 +34,12 @@ class OnMissing(StrEnum):
 
 
 class Correlation(StrEnum):
-    """By what a call finds the budget it belongs to, besides what it states itself."""
+    """By what a call finds the budget it belongs to. `sole`: the one entry request that is open in this pod."""
 
     BUDGET_ID = "budget-id"
     PROXY_USER = "proxy-user"
     TRACEPARENT = "traceparent"
+    SOLE = "sole"
 
 
 class Guard(StrEnum):
@@ -74,12 +76,37 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
+class Inbound:
+    """The inbound side: where entry requests arrive, and the app's own port, which it stands in front of.
+
+    `measure_transit`: take half of the round trip that the kernel has measured off what an entry request states.
+    """
+
+    address: Address
+    app: Address
+    measure_transit: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Listen:
     """Where the sidecar listens. All of it is fixed at start; a reload cannot move a port."""
 
     outbound: Address = Address("127.0.0.1", 10800)
     control: Address = Address("127.0.0.1", 10802)
     metrics: Address = Address("0.0.0.0", 10803)  # noqa: S104 - scraped from outside the pod
+    inbound: Inbound | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A named part of a budget: `span` of a budget of the default length, and in proportion of any other."""
+
+    stage: str
+    span: int
+
+
+SLACK: Final = "slack"
+"""The share that no call may claim: what is left for the unforeseen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +120,19 @@ class BudgetDefaults:
     transit_allowance: int = 0
     hop_allowance: int = 0
     client_timer_margin: int = 50 * MILLISECOND
-    correlate: tuple[Correlation, ...] = (Correlation.BUDGET_ID, Correlation.PROXY_USER)
+    correlate: tuple[Correlation, ...] = (Correlation.BUDGET_ID, Correlation.PROXY_USER, Correlation.SOLE)
+    width: int | None = None
     depth: int | None = None
+    stages: tuple[Share, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerBounds:
+    """How long and how much the ledger keeps: a budget until `retention` after its end, in all `budgets` and `bytes`."""
+
+    retention: int = 15 * MINUTE
+    budgets: int = 20_000
+    bytes: int = 16 * MEBIBYTE
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +179,37 @@ class Protocol:
 
 
 @dataclass(frozen=True, slots=True)
+class Retries:
+    """Which endings the sidecar tries again by itself, how often, and how long it waits before (full jitter).
+
+    `statuses` are those of whole answers. `ratio` (a percentage of the route's recent calls) and `floor` (a second) are
+    the retry budget: together the most that may be retried, so that a tool that fails is not buried in repetitions.
+    """
+
+    max: int = 2
+    outcomes: frozenset[Outcome] = frozenset({Outcome.CONNECT_FAILED})
+    statuses: frozenset[int] = frozenset()
+    base: int = 50 * MILLISECOND
+    cap: int = SECOND
+    ratio: int = 20
+    floor: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Verify:
+    """A read that tells whether a write happened. `path` has holes: `{idempotency_key}`, `{budget_id}`, `{record}`.
+
+    The write was applied if the answer has `status` and, where `json` is given, a value there; it was not if the answer
+    has `status` and no such value, or is a 404. Any other answer says nothing.
+    """
+
+    path: str
+    method: str = "GET"
+    status: int = 200
+    json: JsonPath | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Route:
     """What holds for the calls that match. `effect` None means: find the kind by the other rules."""
 
@@ -157,6 +226,13 @@ class Route:
     guard: Guard = Guard.FINGERPRINT
     idempotency: Idempotency = Idempotency()
     propagate: bool = False
+    stage: str | None = None
+    concurrency: int | None = None
+    serialize: bool = False
+    queue: int = 64
+    retries: Retries | None = None
+    max_attempts: int | None = None
+    verify: Verify | None = None
 
 
 FALLBACK: Final = Route("fallback")
@@ -224,6 +300,7 @@ class Statuses:
     connect_timeout: int = 504
     upstream_failed: int = 502
     shed: int = 503
+    shed_late: int = 403
     journal_unavailable: int = 503
     loop: int = 508
     malformed: int = 400
@@ -236,6 +313,8 @@ class Policy:
     mode: Mode = Mode.ENFORCE
     listen: Listen = Listen()
     budget: BudgetDefaults = BudgetDefaults()
+    limit: int | None = None
+    ledger: LedgerBounds = LedgerBounds()
     routes: tuple[Route, ...] = ()
     fallback: Route = FALLBACK
     tunnel: Tunnel = Tunnel()

@@ -33,6 +33,7 @@ class Problem(NamedTuple):
     record: str | None = None
     retry: Retry | None = None
     next: str | None = None
+    retry_after_ms: int | None = None
 
     @property
     def row(self) -> Row:
@@ -63,6 +64,7 @@ class Problem(NamedTuple):
             "remaining_ms": self.remaining_ms,
             "idempotency_key": self.idempotency_key,
             "record": self.record,
+            "retry_after_ms": self.retry_after_ms,
             "next": row.next,
             "message": message,
             "error": {

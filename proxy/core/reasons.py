@@ -47,6 +47,8 @@ class Reason(StrEnum):
     RESPONSE_INCOMPLETE = "http_response_incomplete"
     # ended for silence, which no allowance limits
     IDLE = "idle"
+    # completed, with the answer of an equal call that was in flight
+    JOINED = "joined"
     # client_gone
     CLIENT_LEFT = "client_left"
 
@@ -62,6 +64,7 @@ class Case(StrEnum):
     CONNECT_TIMEOUT = "connect_timeout"
     UPSTREAM_FAILED = "upstream_failed"
     SHED = "shed"
+    SHED_LATE = "shed_late"
     JOURNAL_UNAVAILABLE = "journal_unavailable"
     LOOP = "loop"
     MALFORMED = "malformed"
@@ -130,6 +133,12 @@ TABLE: Final[dict[Case, Row]] = {
         proxy_error="connection_limit_reached",
         next="Nothing was sent. Wait as Retry-After says, if it is there, and repeat the call.",
     ),
+    Case.SHED_LATE: Row(
+        "Not in time: too much is in flight",
+        retriable=False,
+        proxy_error="connection_limit_reached",
+        next="Nothing was sent, and its turn would come too late for this budget. Go on without it, and say what is missing.",
+    ),
     Case.JOURNAL_UNAVAILABLE: Row(
         "Refused: the journal of writes cannot be written",
         retriable=False,
@@ -191,7 +200,7 @@ _WORDS: Final[dict[tuple[Case, str], tuple[str, str]]] = {
         "Do not repeat this call: it will be refused again. Go on without it, or ask whoever runs the sidecar.",
     ),
     (Case.REPEATED, Reason.DEAD_LETTERED): (
-        "Refused: this write was given up after repeated attempts",
+        "Refused: this call was given up, and is attempted no more",
         "It is not attempted again until someone decides. Do not repeat it; finish without it, and say that it is open.",
     ),
     (Case.SHED, Reason.SHUTTING_DOWN): (

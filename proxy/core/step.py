@@ -8,8 +8,13 @@ from typing import NamedTuple
 class StepRecord(NamedTuple):
     """How one call went. The names are the contract's; spans are milliseconds, rounded down to microseconds.
 
-    `started_ms` counts from the budget's opening; `waited_ms` is the time before the first byte could be sent on;
-    `bytes` counts the response body relayed to the caller; `would` is what `mode: observe` did not do.
+    `started_ms` counts from the budget's opening; `waited_ms` is the time before the first byte could be sent on, and
+    `queued_ms` the part of it that was spent waiting for a slot; `overhead_ms` is what the sidecar itself took before
+    the first byte left. `bytes` counts the response body relayed to the caller; `would` is what `mode: observe` did not do.
+
+    `attempt` numbers the last attempt of the unit, whoever made the earlier ones; `tries` is how many this step made
+    (none if it was never started), and `fresh` is 1 when it was the first to attempt its unit. `partial`: a delegated job
+    answered that its own result is incomplete.
     """
 
     record: str
@@ -38,6 +43,11 @@ class StepRecord(NamedTuple):
     status: int | None
     bytes: int
     degraded: None = None
+    queued_ms: float = 0.0
+    overhead_ms: float | None = None
+    tries: int = 1
+    fresh: int = 1
+    partial: bool = False
 
 
 FIELDS = StepRecord._fields

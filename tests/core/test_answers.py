@@ -33,6 +33,7 @@ KEYS = {
         "phase",
         "reason",
         "allowed_ms",
+        "retry_after_ms",
     ),
     *("elapsed_ms", "remaining_ms", "idempotency_key", "record", "next", "message", "error"),
 }
@@ -314,6 +315,7 @@ def test_the_whole_of_a_problem() -> None:
         "remaining_ms": 1000,
         "idempotency_key": "k-1",
         "record": "w-7",
+        "retry_after_ms": None,
         "next": advice,
         "message": message,
         "error": {

@@ -8,7 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.core.budget import UNLIMITED, Allowance, Budget, CallPhase, Limit, allowance, sent_on
+from proxy.core.budget import (
+    BY_REQUEST,
+    UNLIMITED,
+    Allowance,
+    Budget,
+    CallPhase,
+    Limit,
+    allowance,
+    sent_on,
+)
+from proxy.core.stages import Stage
 from proxy.core.units import MILLISECOND, SECOND, exact_ms, whole_ms
 
 TIME = st.integers(-(10**18), 10**18)
@@ -34,6 +44,7 @@ def test_a_budget_as_it_is_opened() -> None:
         SECOND,
     )
     assert (budget.steps, budget.extensions_ignored) == (0, 0)
+    assert (budget.closed_at, budget.busy, budget.history) == (None, False, None)
 
 
 def test_an_overdrawn_budget_says_by_how_much() -> None:
@@ -59,6 +70,37 @@ def test_a_budget_never_grows(opened: int, total: int, reserve: int, restated: l
         assert budget.extensions_ignored - ignored == (arrival + stated > before)
         assert budget.reserve == reserve
     assert budget.deadline == min([opened + total, *(arrival + stated for arrival, stated in restated)])
+
+
+def test_closing_settles_whether_the_job_was_in_time() -> None:
+    """A statement that comes later, and may be about a moment before the closing, does not make it late."""
+    budget = Budget("job", 0, 10 * SECOND, 0)
+    budget.close(9 * SECOND, BY_REQUEST)
+    budget.restate(9 * SECOND, -SECOND)
+    assert (budget.deadline, budget.closed_at, budget.on_time) == (8 * SECOND, 9 * SECOND, True)
+    budget.reopen()
+    assert (budget.closed_at, budget.closed_by, budget.on_time) == (None, None, None)
+    budget.close(9 * SECOND, BY_REQUEST)
+    assert budget.on_time is False
+
+
+def test_the_last_moment_is_in_time() -> None:
+    """`on time` means by the deadline."""
+    for late in (0, 1):
+        budget = Budget("job", 0, SECOND, 0)
+        budget.close(SECOND + late, BY_REQUEST)
+        assert budget.on_time is not bool(late)
+
+
+def test_the_reserve_and_so_a_cleanup_call_belong_to_no_stage() -> None:
+    """Nor does a call that names none, or one that the budget has no share for."""
+    budget = Budget("job", 0, SECOND, 0)
+    assert budget.stage("llm", CallPhase.WORK) is None
+    budget.stages = {"llm": Stage(SECOND)}
+    assert budget.stage("llm", CallPhase.WORK) is budget.stages["llm"]
+    assert budget.stage("llm", CallPhase.CLEANUP) is None
+    assert budget.stage("search", CallPhase.WORK) is None
+    assert budget.stage(None, CallPhase.WORK) is None
 
 
 def test_steps_are_numbered_from_one() -> None:

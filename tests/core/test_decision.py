@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.core.budget import Budget, CallPhase, Limit
-from proxy.core.decision import Decision, decide
+from proxy.core.budget import BY_ENTRY, BY_REQUEST, Budget, CallPhase, Limit
+from proxy.core.decision import Decision, attempt_ns, decide
 from proxy.core.limits import NOTHING_STATED, Limits
-from proxy.core.policy import BudgetDefaults, Policy, Route
+from proxy.core.policy import BudgetDefaults, Policy, Retries, Route, Share
 from proxy.core.reasons import Reason
+from proxy.core.stages import Stage, shares
 from proxy.core.units import MILLISECOND, SECOND
 
 POLICY = Policy(budget=BudgetDefaults(client_timer_margin=50 * MILLISECOND, depth=4))
@@ -105,6 +106,125 @@ def test_a_nanosecond_is_not_nothing() -> None:
     assert "reserve" in spent.detail
 
 
+# -- stages --------------------------------------------------------------------------------------------------------
+
+STAGED = replace(
+    POLICY,
+    budget=replace(
+        POLICY.budget,
+        default=10 * SECOND,
+        stages=(Share("search", 2 * SECOND), Share("llm", 3 * SECOND), Share("slack", SECOND)),
+    ),
+)
+
+
+def staged(total: int = 10 * SECOND) -> Budget:
+    """A budget that is divided."""
+    budget = Budget("job", 0, total, SECOND)
+    budget.stages = shares(STAGED.budget, total)
+    return budget
+
+
+def used(budget: Budget, stage: str, begun: int, ended: int) -> Budget:
+    """The same, after a step of a stage."""
+    share = budget.stage(stage, CallPhase.WORK)
+    assert share is not None
+    share.begin(begun)
+    share.end(ended)
+    return budget
+
+
+def test_a_stage_is_a_limit_like_the_others() -> None:
+    """By the name that the call states, else that of its route; a call of no stage is not held to any."""
+    budget = used(staged(), "llm", 0, SECOND)
+    llm = replace(ROUTE, stage="llm")
+    assert decide(STAGED, llm, Limits(), budget, SECOND).allowance == (2 * SECOND, Limit.STAGE)
+    assert decide(STAGED, ROUTE, Limits(stage="llm"), budget, SECOND).allowance == (2 * SECOND, Limit.STAGE)
+    both = decide(STAGED, llm, Limits(stage="search"), used(budget, "search", 0, 5), SECOND)
+    assert both.allowance == (2 * SECOND - 5, Limit.STAGE)
+    for limits in (Limits(), Limits(stage="unheard-of")):
+        assert decide(STAGED, ROUTE, limits, budget, SECOND).allowance == (4 * SECOND, Limit.ROUTE_CAP)
+
+
+def test_a_stage_that_is_in_use_is_used_up_as_time_passes() -> None:
+    """What is left is asked when the call arrives, with others under way."""
+    budget = staged()
+    share = budget.stage("llm", CallPhase.WORK)
+    assert share is not None
+    share.begin(SECOND)
+    assert decide(STAGED, ROUTE, Limits(stage="llm"), budget, 3 * SECOND).allowance.ns == SECOND
+
+
+@pytest.mark.parametrize("route", [ROUTE, replace(ROUTE, stage="llm")])
+def test_a_spent_stage_is_named(route: Route) -> None:
+    """The budget has time, and the refusal says what has not (promise 13)."""
+    limits = Limits(stage=None if route.stage else "llm")
+    decision = decide(STAGED, route, limits, used(staged(), "llm", 0, 3 * SECOND), 4 * SECOND)
+    assert decision.refusal is Reason.BUDGET_EXHAUSTED
+    assert decision.detail == "Nothing is left of the share of stage 'llm'."
+    assert (decision.allowance, decision.remaining) == ((0, Limit.STAGE), 5 * SECOND)
+
+
+def test_cleanup_is_held_to_no_stage() -> None:
+    """The reserve belongs to none."""
+    limits = Limits(stage="llm", phase=CallPhase.CLEANUP)
+    budget = used(staged(), "llm", 0, 3 * SECOND)
+    assert decide(STAGED, ROUTE, limits, budget, 9 * SECOND).allowance == (SECOND, Limit.BUDGET)
+
+
+def test_slack_is_claimed_by_no_call() -> None:
+    """A call that does is malformed, where the policy has stages; else the name is a label like any other."""
+    for budget in (staged(), None):
+        decision = decide(STAGED, ROUTE, Limits(stage="slack"), budget, 0)
+        assert decision.refusal is Reason.MALFORMED
+        assert decision.detail == "The header Budget-Stage: slack is the share that no call may claim."
+    assert decided(limits=Limits(stage="slack")).refusal is None
+
+
+# -- a budget that was closed --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("phase", CallPhase)
+@pytest.mark.parametrize(("by", "refusal"), [(BY_REQUEST, Reason.BUDGET_EXHAUSTED), (BY_ENTRY, None)])
+def test_a_budget_that_was_closed_on_request_takes_no_calls(
+    by: str, refusal: Reason | None, phase: CallPhase
+) -> None:
+    """Its job has said so itself. That an entry request has been answered is no such word."""
+    budget = Budget("job", 0, 10 * SECOND, SECOND)
+    budget.close(SECOND, by)
+    decision = decide(POLICY, ROUTE, Limits(phase=phase), budget, 2 * SECOND)
+    assert decision.refusal is refusal
+    if refusal is not None:
+        assert decision.detail == "This budget was closed: its job has said that it is done."
+    budget.reopen()
+    assert decide(POLICY, ROUTE, Limits(phase=phase), budget, 2 * SECOND).refusal is None
+
+
+# -- attempts ------------------------------------------------------------------------------------------------------
+
+
+def test_on_a_route_with_retries_the_cap_is_that_of_each_attempt() -> None:
+    """The step may take what the budget allows, and each attempt no more than the cap of that."""
+    route = replace(ROUTE, retries=Retries())
+    assert decided(route=route).allowance == (9 * SECOND, Limit.BUDGET)
+    assert [attempt_ns(route, left * SECOND) for left in (9, 4, 1, 0)] == [
+        4 * SECOND,
+        4 * SECOND,
+        SECOND,
+        0,
+    ]
+
+
+def test_an_attempt_without_limits() -> None:
+    """Nothing limits it but what is there."""
+    assert attempt_ns(Route("open"), None) is None
+    assert attempt_ns(Route("open"), SECOND) == SECOND
+    assert attempt_ns(ROUTE, None) == ROUTE.cap
+
+
+# -- depth, and everything at once ---------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize(("depth", "refusal"), [(0, None), (4, None), (5, Reason.DEPTH_EXCEEDED)])
 def test_depth(depth: int, refusal: Reason | None) -> None:
     """Delegation ends at the configured generation; the sentence says both numbers."""
@@ -131,6 +251,8 @@ def test_depth_is_free_where_nothing_is_configured() -> None:
     cap=STATED,
     min_start=st.integers(0, 10**10),
     has_budget=st.booleans(),
+    share=STATED,
+    retried=st.booleans(),
 )
 def test_nothing_starts_on_an_empty_budget(
     total: int,
@@ -143,22 +265,30 @@ def test_nothing_starts_on_an_empty_budget(
     cap: int | None,
     min_start: int,
     has_budget: bool,
+    share: int | None,
+    retried: bool,
 ) -> None:
     """Promise 2: whatever the figures, a call that starts has an allowance above zero, within each of its limits."""
     budget = Budget("job", 0, total, reserve) if has_budget else None
-    limits = Limits(client_timer=timer, foreign=foreign, depth=depth, phase=phase)
-    decision = decide(POLICY, Route("tool", cap=cap, min_start=min_start), limits, budget, at)
+    stage = None
+    if budget is not None and share is not None:
+        budget.stages = {"llm": Stage(share)}
+        stage = budget.stage("llm", phase)
+    limits = Limits(client_timer=timer, foreign=foreign, depth=depth, phase=phase, stage="llm")
+    route = Route("tool", cap=cap, min_start=min_start, retries=Retries() if retried else None)
+    decision = decide(POLICY, route, limits, budget, at)
     allowed = decision.allowance.ns
     if decision.refusal is not None:
         assert decision.detail.endswith((".", ")."))
         return
     assert depth <= 4
     if allowed is None:
-        assert (budget, timer, foreign, cap) == (None, None, None, None)
+        assert (budget, timer, foreign, None if retried else cap) == (None, None, None, None)
         return
     assert allowed > 0
     assert allowed >= min_start
     assert timer is None or allowed < timer
-    assert cap is None or allowed <= cap
+    assert cap is None or retried or allowed <= cap
+    assert stage is None or allowed <= stage.left(at)
     assert foreign is None or allowed <= foreign
     assert budget is None or at + allowed <= budget.end(phase) <= budget.deadline

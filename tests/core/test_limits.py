@@ -41,7 +41,7 @@ def refused(*lines: tuple[str, str | bytes]) -> MalformedLimit:
 def test_absent_means_nothing_was_stated() -> None:
     """A head without limits costs nothing and says nothing."""
     assert read(("Accept", "*/*"), ("Content-Length", "5")) is NOTHING_STATED
-    assert (None, None, None, None, CallPhase.WORK, 0, False, *[None] * 6) == NOTHING_STATED
+    assert (None, None, None, None, CallPhase.WORK, 0, False, *[None] * 6, 0) == NOTHING_STATED
 
 
 @pytest.mark.parametrize(
@@ -438,3 +438,21 @@ def test_nothing_but_a_malformed_limit_is_raised(fields: dict[bytes, bytes], by_
     assert 0 <= limits.depth <= 9_999_999_999
     assert limits.budget_id is None or re.fullmatch(r"[A-Za-z0-9._~:-]{1,128}", limits.budget_id, re.ASCII)
     assert limits.key is None or (limits.key.isascii() and limits.key.isprintable())
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "attempts"),
+    [
+        ("X-Stainless-Retry-Count", "0", 0),
+        ("X-Stainless-Retry-Count", "2", 2),
+        ("X-Stainless-Retry-Count", "-1", 0),
+        ("X-Stainless-Retry-Count", "2, 3", 0),
+        ("amz-sdk-request", "attempt=1; max=3", 0),
+        ("amz-sdk-request", "ttl=20261130T000000Z; attempt=3; max=3", 2),
+        ("amz-sdk-request", "attempt=0", 0),
+        ("amz-sdk-request", "reattempt=7", 0),
+    ],
+)
+def test_how_often_a_client_has_tried_before(field: str, value: str, attempts: int) -> None:
+    """As the SDKs volunteer it; what cannot be read says nothing."""
+    assert read((field, value)).attempts == attempts

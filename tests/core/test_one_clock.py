@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import proxy.core
-from proxy.core.budgets import Budgets
+from proxy.core.budget import CallPhase
 from proxy.core.decision import Decision, decide
+from proxy.core.ledger import Ledger
 from proxy.core.limits import Limits
 from proxy.core.opaque import Bursts
-from proxy.core.policy import BudgetDefaults, Policy, Route
+from proxy.core.policy import BudgetDefaults, LedgerBounds, Policy, Route, Share
 from proxy.core.units import MINUTE, SECOND
+from proxy.core.verdict import Verdict, verdict_of
+from tests.observe.records import plain
 
 FILES = sorted(Path(proxy.core.__path__[0]).glob("*.py"))
 TREES = {file.stem: ast.parse(file.read_text(encoding="utf-8")) for file in FILES}
@@ -55,40 +59,63 @@ def test_the_wall_clock_is_only_written_down() -> None:
         if isinstance(arg, ast.arg | ast.AnnAssign)
     }
     words = {"wall", "unix", "epoch", "date", "utc", "since", "at", "when", "today"}
-    assert {(name, word) for name, word in named if words & set(word.split("_"))} == {
+    own_clock = {("budget", "self.closed_at"), ("history", "at"), ("ledger", "at")}
+    assert {(name, word) for name, word in named if words & set(word.split("_"))} - own_clock == {
         ("writes", "opened_at"),
+        ("writes", "settled_at"),
+        ("writes", "at"),
         ("writes", "since"),
     }
 
 
+class Heard(NamedTuple):
+    """A call that arrives some time after the one before, with what it says of itself."""
+
+    passed: int
+    id: str | None
+    remaining: int | None
+    timer: int | None
+    entry: bool
+
+
 CALLS = st.lists(
-    st.tuples(
+    st.builds(
+        Heard,
         st.integers(0, 5 * MINUTE),
         st.sampled_from(["a", "b", None]),
         st.one_of(st.none(), st.integers(0, 2 * MINUTE)),
         st.one_of(st.none(), st.integers(0, MINUTE)),
+        st.booleans(),
     ),
     max_size=30,
 )
+STAGED = BudgetDefaults(default=MINUTE, reserve=SECOND, stages=(Share("llm", 20 * SECOND),))
 
 
-def decisions(calls: list[tuple[int, str | None, int | None, int | None]], start: int) -> list[Decision]:
-    """What is decided on these calls by a process whose clock says `start` at first."""
-    budgets, policy = Budgets(retention=3 * MINUTE, capacity=1), Policy(budget=BudgetDefaults(reserve=SECOND))
+def decisions(calls: list[Heard], start: int) -> list[tuple[Decision, list[Verdict], int]]:
+    """What is decided on these calls, and said of budgets, by a process whose clock says `start` at first."""
+    ledger, policy = Ledger(LedgerBounds(retention=3 * MINUTE, budgets=1)), Policy(budget=STAGED)
     decided, now = [], start
-    for passed, id, remaining, timer in calls:
-        now += passed
-        limits = Limits(budget_id=id, remaining=remaining, client_timer=timer)
-        budget = budgets.find(limits, policy.budget, now, "fresh").budget
-        decided.append(decide(policy, Route("tool", cap=10 * SECOND, min_start=SECOND), limits, budget, now))
+    for call in calls:
+        now += call.passed
+        limits = Limits(budget_id=call.id, remaining=call.remaining, client_timer=call.timer, stage="llm")
+        budget = ledger.find(limits, policy.budget, now, "fresh", entry=call.entry).budget
+        decision = decide(policy, Route("tool", cap=10 * SECOND, min_start=SECOND), limits, budget, now)
+        if budget is not None:
+            ledger.begin(budget, "llm", CallPhase.WORK, now)
+            now += SECOND
+            ledger.finish(budget, "llm", CallPhase.WORK, plain(), now)
+            if call.entry:
+                ledger.enter(budget, limits)
+                ledger.leave(budget, now)
+        verdicts = [verdict_of(budget, now) for budget in ledger.run_out()]
+        decided.append((decision, verdicts, ledger.open))
     return decided
 
 
 @given(CALLS, SHIFT)
-def test_another_clock_changes_no_decision(
-    calls: list[tuple[int, str | None, int | None, int | None]], shift: int
-) -> None:
-    """Two machines whose clocks are years apart decide alike: budgets, retention, allowances and sentences."""
+def test_another_clock_changes_no_decision(calls: list[Heard], shift: int) -> None:
+    """Two machines whose clocks are years apart decide alike: budgets, retention, allowances, stages and verdicts."""
     assert decisions(calls, 0) == decisions(calls, shift)
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from proxy.core.calls import Phase
 from proxy.core.policy import Guard
 from proxy.core.writes import (
+    DEAD,
+    NEXT_AFTER,
     TRANSITIONS,
     WriteBook,
     WriteEvent,
@@ -22,9 +26,11 @@ from proxy.core.writes import (
 
 ORIGIN = "https://api.example.com:443"
 ELSEWHERE = "https://api.example.org:443"
+SOURCE = Path(__file__).parents[2] / "proxy" / "core" / "writes.py"
 
-
-STANDING = {WriteState.UNCERTAIN, WriteState.REPORTED, WriteState.APPLIED}
+HAPPENED = {WriteState.REPORTED, WriteState.APPLIED}
+STANDING = {WriteState.UNCERTAIN, *HAPPENED}
+OVER = {WriteState.WITHDRAWN, WriteState.NOT_APPLIED, WriteState.RELEASED}
 
 
 def record(
@@ -35,10 +41,25 @@ def record(
     fingerprint: str = "f1",
     origin: str = ORIGIN,
     opened_at: int = 1_000,
+    method: str = "POST",
+    phase: Phase = Phase.SENT,
+    attempts: int = 1,
 ) -> WriteRecord:
     """A write of which the test names what matters to it."""
     return WriteRecord(
-        id, state, opened_at, origin, "POST", f"{origin}/v1/orders", "orders", "run-42", 1, key, fingerprint
+        id,
+        state,
+        opened_at,
+        origin,
+        method,
+        f"{origin}/v1/orders",
+        "orders",
+        "run-42",
+        1,
+        key,
+        fingerprint,
+        phase=phase,
+        attempts=attempts,
     )
 
 
@@ -73,23 +94,56 @@ def test_every_event_in_every_state(state: WriteState, event: WriteEvent) -> Non
 
 
 def test_the_table_is_the_story_that_is_told() -> None:
-    """An intent is answered, withdrawn or lost; what was lost may be answered late, or settled by someone's look."""
-    leads: dict[WriteState, set[WriteState]] = {state: set() for state in WriteState}
-    for (state, _), after in TRANSITIONS.items():
-        leads[state].add(after)
-    assert leads[WriteState.INTENT] == {WriteState.REPORTED, WriteState.WITHDRAWN, WriteState.UNCERTAIN}
-    assert leads[WriteState.UNCERTAIN] == {WriteState.REPORTED, WriteState.APPLIED, WriteState.NOT_APPLIED}
-    assert leads[WriteState.REPORTED] == {WriteState.NOT_APPLIED}
-    for settled in (WriteState.WITHDRAWN, WriteState.APPLIED, WriteState.NOT_APPLIED):
-        assert leads[settled] == set()
+    """Each line of the module's docstring is a row of the table, and there is no other row."""
+    told = ast.get_docstring(ast.parse(SOURCE.read_text(encoding="utf-8"))) or ""
+    lines = re.findall(r"^ +(\w+) +-- (\w+) -+> (\w+)  ", told, re.MULTILINE)
+    story = {(WriteState(state), WriteEvent(event)): WriteState(after) for state, event, after in lines}
+    assert len(lines) == len(story)
+    assert story == TRANSITIONS
 
 
-@pytest.mark.parametrize("state", sorted({*STANDING, WriteState.INTENT}))
+def test_a_dead_letter_can_become_all_that_an_uncertain_write_can() -> None:
+    """It is still not known whether it happened. Besides, someone may decide; and it is given up once."""
+    of_both = {event for state, event in TRANSITIONS if state is WriteState.UNCERTAIN}
+    of_dead = {event for state, event in TRANSITIONS if state is WriteState.DEAD_LETTERED}
+    assert of_dead - of_both == {WriteEvent.RELEASED, WriteEvent.DISCARDED}
+    assert of_both - of_dead == {WriteEvent.GIVEN_UP}
+
+
+@pytest.mark.parametrize("state", [WriteState.APPLIED, WriteState.DISCARDED, *OVER])
+def test_what_is_settled_is_settled(state: WriteState) -> None:
+    """Nothing leads out of it."""
+    assert [event for before, event in TRANSITIONS if before is state] == []
+
+
+@pytest.mark.parametrize("state", sorted({*STANDING, *DEAD, WriteState.INTENT}))
 def test_each_repetition_is_told_what_is_known(state: WriteState) -> None:
-    """The sentence names the record and the age, and says no more than is known."""
+    """The sentence names the record, and says no more than is known."""
     said = repetition(record(state=state), 3_500)
     assert "(record w-1)" in said
-    assert ("may have happened" in said) is (state is WriteState.UNCERTAIN)
+    assert ("may have happened" in said) is (state in {WriteState.UNCERTAIN, *DEAD})
+    assert ("2.5 s ago" in said) is (state not in DEAD)
+
+
+@pytest.mark.parametrize(
+    ("method", "phase", "known"),
+    [
+        ("POST", Phase.NOT_SENT, "did not succeed"),
+        ("POST", Phase.SENDING, "may have happened"),
+        ("POST", Phase.HEAD_RECEIVED, "may have happened"),
+        ("POST", Phase.COMPLETE, "did not succeed"),
+        ("GET", Phase.SENT, "did not succeed"),
+    ],
+)
+def test_what_is_said_of_a_dead_letter_depends_on_what_was_sent(
+    method: str, phase: Phase, known: str
+) -> None:
+    """Who is told that it did not succeed may do it in another way; so that is said only where it is known."""
+    dead = record(state=WriteState.DEAD_LETTERED, method=method, phase=phase, attempts=3)
+    assert f"attempted 3 times, {known}, and was given up" in repetition(dead, 0)
+    said = repetition(replace(dead, state=WriteState.DISCARDED, attempts=1), 0)
+    assert f"attempted once, {known}, and was discarded" in said
+    assert "never sent again" in NEXT_AFTER[WriteState.DISCARDED]
 
 
 def test_a_settled_record_stays_settled() -> None:
@@ -111,14 +165,14 @@ def test_a_unit_is_known_by_its_key_where_it_has_one() -> None:
 @pytest.mark.parametrize("state", WriteState)
 def test_what_may_have_happened_or_has_blocks_the_same_work(state: WriteState) -> None:
     """What was withdrawn or found absent is over. An intent is in flight: two equal calls at once may be meant."""
-    blocks = state in STANDING
+    blocks = state in {*STANDING, *DEAD}
     assert blocked_by(WriteBook([record(state=state)])) == ("w-1" if blocks else None)
 
 
 @pytest.mark.parametrize("state", WriteState)
 def test_an_uncertain_record_and_one_in_flight_block_their_key(state: WriteState) -> None:
     """A second call under the key of one in flight is a repetition, whatever its body."""
-    blocks = state in {*STANDING, WriteState.INTENT}
+    blocks = state in {*STANDING, *DEAD, WriteState.INTENT}
     book = WriteBook([record(state=state, key="k-1")])
     assert blocked_by(book, key="k-1", fingerprint="f2") == ("w-1" if blocks else None)
 
@@ -171,13 +225,40 @@ def test_origins_do_not_meet() -> None:
     assert blocked_by(book, key="k-1", origin=ELSEWHERE) is None
 
 
+@pytest.mark.parametrize("state", sorted(HAPPENED))
 @pytest.mark.parametrize(("since", "blocks"), [(999, True), (1_000, True), (1_001, False)])
-def test_a_record_blocks_for_its_hold(since: int, blocks: bool) -> None:
+def test_what_has_happened_blocks_for_its_hold(state: WriteState, since: int, blocks: bool) -> None:
     """What was opened before `since` is still kept and shown, but holds nothing back."""
-    book = WriteBook([record(key="k-1", opened_at=1_000)])
+    book = WriteBook([record(state=state, key="k-1", opened_at=1_000)])
     assert (blocked_by(book, since=since) is not None) is blocks
     assert (blocked_by(book, key="k-1", fingerprint="f2", since=since) is not None) is blocks
-    assert book.pending() == 1
+    assert len(book.listed()) == 1
+
+
+@pytest.mark.parametrize("state", sorted({WriteState.UNCERTAIN, *DEAD}))
+def test_what_may_have_happened_blocks_until_somebody_knows_or_decides(state: WriteState) -> None:
+    """Promise 9: time alone does not tell whether it happened."""
+    book = WriteBook([record(state=state, key="k-1")])
+    assert blocked_by(book, since=10**15) == "w-1"
+    assert blocked_by(book, key="k-1", fingerprint="f2", since=10**15) == "w-1"
+
+
+def test_an_uncertain_write_that_outlives_its_hold_is_overdue() -> None:
+    """The oldest first, each as long as it is uncertain; what is of another state is not asked about."""
+    book = WriteBook(record(state, state, opened_at=1) for state in WriteState)
+    for id, at in (("new", 9), ("old", 3), ("older", 2)):
+        book.put(record(id, opened_at=at))
+    assert [kept.id for kept in book.overdue(9)] == ["uncertain", "older", "old"]
+    assert [kept.id for kept in book.overdue(2)] == ["uncertain"]
+    book.drop("older")
+    book.put(record("old", opened_at=3).after(WriteEvent.GIVEN_UP))
+    book.put(record("uncertain", WriteState.REPORTED, opened_at=1))
+    assert book.overdue(9) == []
+    assert [kept.id for kept in book.overdue(10)] == ["new"]
+    assert (book.pending(), book.dead()) == (1, 2)
+    book.put(record("new", opened_at=20))
+    assert book.overdue(10) == []
+    assert [kept.id for kept in book.overdue(21)] == ["new"]
 
 
 def test_a_key_in_flight_blocks_however_long_it_takes() -> None:
@@ -188,7 +269,9 @@ def test_a_key_in_flight_blocks_however_long_it_takes() -> None:
 
 def test_the_first_of_several_is_named() -> None:
     """The refusal carries the record of the first, whichever came into the book first."""
-    first, second, third = (record(id, opened_at=at) for id, at in (("w-9", 1), ("w-1", 2), ("w-2", 2)))
+    reported = WriteState.REPORTED
+    ages = (("w-9", 1), ("w-1", 2), ("w-2", 2))
+    first, second, third = (record(id, reported, opened_at=at) for id, at in ages)
     for order in itertools.permutations([first, second, third]):
         book = WriteBook(order)
         assert blocked_by(book) == "w-9"
@@ -211,105 +294,75 @@ def test_intents_are_not_listed() -> None:
     assert book.pending() == 1
 
 
-# -- the book against a list -------------------------------------------------------------------------------------
-
-IDS = st.sampled_from(["w-1", "w-2", "w-3", "w-4"])
-KEYS = st.sampled_from([None, "k-1", "k-2"])
-FINGERPRINTS = st.sampled_from(["", "f1", "f2"])
-ORIGINS = st.sampled_from([ORIGIN, ELSEWHERE])
-TIMES = st.integers(0, 5)
+# -- dead letters ------------------------------------------------------------------------------------------------
 
 
-class BookMachine(RuleBasedStateMachine):
-    """The book says what a look at every record would say, whatever was put, changed and dropped before."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.book = WriteBook()
-        self.records: dict[str, WriteRecord] = {}
-
-    @rule(
-        id=IDS,
-        key=KEYS,
-        fingerprint=FINGERPRINTS,
-        origin=ORIGINS,
-        at=TIMES,
-        state=st.sampled_from(WriteState),
-    )
-    def put(
-        self, id: str, key: str | None, fingerprint: str, origin: str, at: int, state: WriteState
-    ) -> None:
-        new = record(id, state, key=key, fingerprint=fingerprint, origin=origin, opened_at=at)
-        self.book.put(new)
-        self.records[id] = new
-
-    @rule(id=IDS, event=st.sampled_from(WriteEvent))
-    def happen(self, id: str, event: WriteEvent) -> None:
-        before = self.book.get(id)
-        if before is not None and (before.state, event) in TRANSITIONS:
-            self.book.put(before.after(event))
-            self.records[id] = before.after(event)
-
-    @rule(id=IDS, fingerprint=FINGERPRINTS)
-    def identify(self, id: str, fingerprint: str) -> None:
-        before = self.book.get(id)
-        if before is not None:
-            self.book.put(replace(before, fingerprint=fingerprint))
-            self.records[id] = replace(before, fingerprint=fingerprint)
-
-    @rule(id=IDS)
-    def drop(self, id: str) -> None:
-        self.book.drop(id)
-        self.records.pop(id, None)
-
-    @rule(
-        guard=st.sampled_from(Guard),
-        origin=ORIGINS,
-        key=KEYS,
-        print_=FINGERPRINTS,
-        honoured=st.booleans(),
-        at=TIMES,
-    )
-    def ask(self, guard: Guard, origin: str, key: str | None, print_: str, honoured: bool, at: int) -> None:
-        holding = [
-            kept
-            for kept in self.records.values()
-            if holds_back(kept, guard, origin, key, print_, honoured=honoured, since=at)
-        ]
-        oldest = min(holding, key=lambda kept: (kept.opened_at, kept.id), default=None)
-        assert self.book.blocking(guard, origin, key, print_, key_honoured=honoured, since=at) == oldest
-
-    @invariant()
-    def the_same_is_kept(self) -> None:
-        assert len(self.book) == len(self.records)
-        assert {id: self.book.get(id) for id in self.records} == self.records
-        uncertain = [kept for kept in self.records.values() if kept.state is WriteState.UNCERTAIN]
-        assert self.book.pending() == len(uncertain)
-        assert {kept.id for kept in self.book.listed()} == {
-            kept.id for kept in self.records.values() if kept.state is not WriteState.INTENT
-        }
-
-
-def holds_back(
-    kept: WriteRecord,
+@pytest.mark.parametrize("state", sorted(DEAD))
+@pytest.mark.parametrize(
+    ("guard", "of_letter", "of_call", "blocks"),
+    [
+        # the same key, whatever the body, under every guard
+        *((guard, ("k-1", "f1"), ("k-1", "f2"), True) for guard in Guard),
+        *((guard, ("k-1", "f1"), ("k-2", "f2"), False) for guard in Guard),
+        # neither has a key: the same work, under every guard
+        *((guard, (None, "f1"), (None, "f1"), True) for guard in Guard),
+        *((guard, (None, "f1"), (None, "f2"), False) for guard in Guard),
+        # the same work under another key, or with one and without: as the route knows repeats
+        *((guard, ("k-1", "f1"), ("k-2", "f1"), guard is Guard.FINGERPRINT) for guard in Guard),
+        *((guard, ("k-1", "f1"), (None, "f1"), guard is Guard.FINGERPRINT) for guard in Guard),
+        *((guard, (None, "f1"), ("k-1", "f1"), guard is Guard.FINGERPRINT) for guard in Guard),
+        # of a body that is still passing nothing is known
+        *((guard, (None, ""), (None, ""), False) for guard in Guard),
+    ],
+)
+def test_a_dead_letter_is_attempted_no_more(
+    state: WriteState,
     guard: Guard,
-    origin: str,
-    key: str | None,
-    fingerprint: str,
-    *,
-    honoured: bool,
-    since: int,
-) -> bool:
-    """The rules as they would be told of one record."""
-    if guard is Guard.NONE or kept.origin != origin:
-        return False
-    unresolved = kept.state in STANDING and kept.opened_at >= since
-    if key is not None and kept.key == key:
-        if honoured:
-            return False
-        if unresolved or kept.state is WriteState.INTENT:
-            return True
-    return guard is Guard.FINGERPRINT and unresolved and fingerprint != "" and kept.fingerprint == fingerprint
+    of_letter: tuple[str | None, str],
+    of_call: tuple[str | None, str],
+    blocks: bool,
+) -> None:
+    """Whatever the other side honours, and however old it is."""
+    book = WriteBook([record(state=state, key=of_letter[0], fingerprint=of_letter[1])])
+    key, fingerprint = of_call
+    found = book.dead_letter(guard, ORIGIN, key, fingerprint)
+    assert (found is not None) is blocks
+    for honoured in (False, True):
+        by = blocked_by(book, guard=guard, key=key, fingerprint=fingerprint, honoured=honoured, since=10**15)
+        assert (by is not None) is blocks
+    assert book.dead_letter(guard, ELSEWHERE, key, fingerprint) is None
 
 
-TestBook = BookMachine.TestCase
+def test_a_unit_of_which_nothing_is_uncertain_can_be_given_up() -> None:
+    """Three refused connections, or a read that fails each time: the record begins as a dead letter."""
+    book = WriteBook([record(state=WriteState.DEAD_LETTERED, method="GET", phase=Phase.NOT_SENT, attempts=3)])
+    assert (book.pending(), book.dead(), len(book.listed())) == (0, 1, 1)
+    assert book.overdue(10**15) == []
+    assert [blocked_by(book, guard=guard) for guard in Guard] == ["w-1"] * 3
+
+
+@pytest.mark.parametrize(
+    ("event", "blocks"),
+    [
+        (WriteEvent.RELEASED, False),
+        (WriteEvent.FOUND_ABSENT, False),
+        (WriteEvent.DISCARDED, True),
+        (WriteEvent.FOUND_APPLIED, True),
+        (WriteEvent.ANSWERED, True),
+    ],
+)
+def test_what_becomes_of_a_dead_letter(event: WriteEvent, blocks: bool) -> None:
+    """A decision or a look sets its unit free or does not; a late answer says that it happened."""
+    letter = record(state=WriteState.DEAD_LETTERED, key="k-1")
+    book = WriteBook([letter.after(event)])
+    assert (blocked_by(book) == "w-1") is blocks
+    assert (blocked_by(book, key="k-1", fingerprint="f2") == "w-1") is blocks
+    assert book.dead() == 0
+
+
+def test_a_dead_letter_is_named_before_an_older_record() -> None:
+    """The caller's word can settle another record, but not this one."""
+    letter = record("w-2", WriteState.DISCARDED, opened_at=2)
+    assert blocked_by(WriteBook([record(opened_at=1), letter])) == "w-2"
+    older = record("w-0", WriteState.DEAD_LETTERED, opened_at=1)
+    assert blocked_by(WriteBook([letter, older])) == "w-0"

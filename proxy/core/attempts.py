@@ -1,0 +1,108 @@
+"""The units of work that are being attempted: how often each has been tried, by whomever, and whether it is done.
+
+The same unit seen again is another attempt while it is not done: while an earlier attempt is under way, or after the
+last one failed. A unit that succeeded is done, whatever comes of attempts that were under way meanwhile, and the same
+call made later is new work, unless it carries the unit's key: a key names one piece of work for good. What a caller says
+of its own count (`x-stainless-retry-count`, `amz-sdk-request: attempt=`) is believed where it is higher than what was
+seen here.
+
+Bounded: units that nobody has touched for `HORIZON`, and past `MOST` the ones untouched for longest, are forgotten. An
+attempt that is under way touches its unit.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Final, NamedTuple
+
+from proxy.core.units import MINUTE
+
+HORIZON: Final = 15 * MINUTE
+MOST: Final = 20_000
+
+REPEATABLE: Final = frozenset({408, 425, 429})
+"""Statuses below 500 that ask for another attempt rather than settle the matter (RFC 9110 §15.5.9, RFC 8470, RFC 6585)."""
+
+
+class Attempt(NamedTuple):
+    """One attempt at a unit. `number` counts from 1; `fresh`: nobody has attempted this unit before."""
+
+    number: int
+    fresh: bool
+
+
+class _Unit:
+    __slots__ = ("attempts", "done", "running", "touched")
+
+    def __init__(self) -> None:
+        self.attempts = 0
+        self.running = 0
+        self.done = False
+        self.touched = 0
+
+    def stale(self, now: int) -> bool:
+        return not self.running and now - self.touched > HORIZON
+
+
+def failed(completed: bool, status: int | None) -> bool:
+    """Say whether an attempt leaves its unit undone: it did not complete, or was answered with a call for another."""
+    if not completed or status is None:
+        return True
+    return status >= 500 or status in REPEATABLE
+
+
+class Attempts:
+    """The attempts of lately seen units. A unit is known by any text that is its own."""
+
+    def __init__(self) -> None:
+        """Know of none."""
+        self._units: OrderedDict[str, _Unit] = OrderedDict()  # the ones untouched for longest first
+
+    def __len__(self) -> int:
+        return len(self._units)
+
+    def count(self, unit: str, now: int = 0) -> int:
+        """Return how often a unit has been attempted; 0 when it is done, unknown, or by `now` forgotten."""
+        known = self._units.get(unit)
+        return 0 if known is None or known.done or known.stale(now) else known.attempts
+
+    def begin(self, unit: str, now: int, *, keyed: bool, stated: int = 0) -> Attempt:
+        """Count an attempt that begins. `keyed`: the unit has a key; `stated`: how many the caller says it has made."""
+        known = self._units.get(unit)
+        if known is None or (known.done and not keyed and not known.running) or known.stale(now):
+            known = self._units[unit] = _Unit()
+        self._touch(unit, known, now)
+        known.done = False
+        known.running += 1
+        fresh = not known.attempts and not stated
+        known.attempts = max(known.attempts, stated) + 1
+        self._forget(now)
+        return Attempt(known.attempts, fresh)
+
+    def end(self, unit: str, *, undone: bool, now: int = 0) -> None:
+        """Take note that an attempt has ended. `undone`: it failed (`failed`). Without `now`, its unit ages from its start."""
+        known = self._units.get(unit)
+        if known is None or not known.running:
+            return  # forgotten meanwhile
+        known.running -= 1
+        known.done = known.done or not undone
+        if now > known.touched:
+            self._touch(unit, known, now)
+
+    def forget(self, unit: str) -> None:
+        """Start to count anew: somebody has decided that the unit may be attempted again."""
+        self._units.pop(unit, None)
+
+    def _touch(self, unit: str, known: _Unit, now: int) -> None:
+        known.touched = now
+        self._units.move_to_end(unit)
+
+    def _forget(self, now: int) -> None:
+        while True:
+            unit, known = next(iter(self._units.items()))
+            if len(self._units) > MOST or known.stale(now):
+                del self._units[unit]
+            elif now - known.touched > HORIZON:
+                self._touch(unit, known, now)
+            else:
+                return

@@ -1,0 +1,65 @@
+"""The two verdicts on a job, always apart: did its work complete, and was it closed in time.
+
+    Budget-Steps: total=3, completed=2, deadline_exceeded=1, uncertain=0     (an RFC 9651 dictionary)
+    Budget-Verdict: incomplete; on_time                                      (an RFC 9651 item)
+
+So a job that ran out of time and said so in time is told from one that finished late, and an incomplete result cannot
+pass for a success.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from proxy.core.budget import Budget
+from proxy.core.history import Counts
+
+_ALWAYS = ("total", "completed", "deadline_exceeded", "uncertain")
+
+
+class Verdict(NamedTuple):
+    """What is to be said of a job. None: nobody can say yet (`complete`), or ever (`on_time`: nobody said it was done)."""
+
+    complete: bool | None
+    on_time: bool | None
+
+    def field(self) -> str:
+        """Return the value of `Budget-Verdict`."""
+        complete = {True: "complete", False: "incomplete", None: "in_progress"}[self.complete]
+        timely = {True: "; on_time", False: "; late", None: ""}[self.on_time]
+        return complete + timely
+
+
+def verdict_of(budget: Budget, now: int) -> Verdict:
+    """Return the verdicts on a budget as of now.
+
+    Complete: nothing is under way, and each unit of its work has in the end been done, with a known effect. While the
+    job is open that can still change, so it is not said. On time: somebody said that it is done, by its deadline.
+    """
+    if budget.closed_at is None and now < budget.deadline:
+        return Verdict(None, None)
+    return Verdict(complete(budget), budget.on_time)
+
+
+def complete(budget: Budget) -> bool:
+    """Say whether all that the job has begun is done by now."""
+    history = budget.history
+    if history is None:
+        return not budget.in_flight
+    return not (budget.in_flight or history.undone or history.uncertain or history.overflowed)
+
+
+def counts_of(budget: Budget) -> Counts:
+    """Return the counts of a budget's steps as of now."""
+    history = budget.history
+    if history is None:
+        return Counts(total=budget.in_flight, in_flight=budget.in_flight)
+    return history.counts(budget.in_flight)
+
+
+def steps_field(counts: Counts) -> str:
+    """Return the value of `Budget-Steps`: what is always said, and of the rest what there is."""
+    said = counts._asdict()
+    others = [name for name, count in said.items() if count and name not in _ALWAYS]
+    shown = [*_ALWAYS[:3], *others, _ALWAYS[3]]
+    return ", ".join(f"{name}={said[name]}" for name in shown)
