@@ -1,8 +1,10 @@
 """The configuration reader: from the text of `waterclock.yaml` to a `core.policy.Policy`, or to every fault in it.
 
 `document` makes one bounded tree of YAML nodes. `schema` holds the tables, one for each section: a key, what reads
-it, the attribute it becomes. `reading` is what makes a table read; `scalars`, `globs` and `network` read single
-values. `contradictions` looks at the whole when it has been read. `faults` says what is wrong, with line and remedy.
+it, the attribute it becomes. `reading` is what makes a table read; `scalars`, `globs` and `network` read single values,
+`stages` and `attempts` what is said of shares, retries and the reads that verify. `contradictions` looks at the whole
+when it has been read, and `route_contradictions` at each route; `orders` is what both compare amounts with. `faults`
+says what is wrong, with line and remedy.
 
 A new key is a row in `schema`, a field in `core.policy` and a row in `docs/policy.md`.
 """

@@ -6,36 +6,26 @@ knows yet what it was meant to be.
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterator
-from typing import NamedTuple
+from operator import attrgetter
 
+from proxy.config.orders import Amount, in_order
 from proxy.config.reading import Report
+from proxy.config.route_contradictions import find_route_contradictions
 from proxy.config.scalars import SPANS
-from proxy.core.calls import Kind
-from proxy.core.policy import FALLBACK, Guard, OnMissing, Policy, Route
-
-
-class _Amount(NamedTuple):
-    """The amount that a key stands for, in nanoseconds where it is a span."""
-
-    key: str
-    amount: int
-    is_span: bool = True
-
-    def __str__(self) -> str:
-        return SPANS.show(self.amount) if self.is_span else str(self.amount)
+from proxy.core.policy import FALLBACK, Address, OnMissing, Policy, Route
 
 
 def find_contradictions(policy: Policy, report: Report) -> None:
     """Add a fault to the report for every contradiction in a policy that was read."""
     _listeners(policy, report)
+    _app(policy, report)
     _orders(policy, report)
+    _shares(policy, report)
     _names(policy, report)
     for key, route in _routes(policy):
-        _route_order(key, route, report)
-        _leading_elsewhere(key, report)
-        _certificates(key, route, report)
-        _guard(key, route, report)
+        find_route_contradictions(key, route, policy.budget.stages, report)
     _unreachable(policy.routes, report)
 
 
@@ -45,56 +35,76 @@ def _routes(policy: Policy) -> Iterator[tuple[str, Route]]:
     yield FALLBACK.name, policy.fallback
 
 
+def _listening(policy: Policy) -> Iterator[tuple[str, Address]]:
+    """Yield the key and the address of every listener there is."""
+    names = ["outbound", "control", "metrics"]
+    if policy.listen.inbound is not None:
+        names.append("inbound.address")
+    for name in names:
+        yield f"listen.{name}", attrgetter(name)(policy.listen)
+
+
 def _listeners(policy: Policy, report: Report) -> None:
     """No two listeners on one port, whatever their addresses: one of them may be every address."""
     taken: dict[int, str] = {}
-    for name in ("outbound", "control", "metrics"):
-        key, port = f"listen.{name}", getattr(policy.listen, name).port
-        other = taken.setdefault(port, key)
+    for key, address in _listening(policy):
+        other = taken.setdefault(address.port, key)
         if other == key:
             continue
         at, first = (key, other) if key in report.given else (other, key)
-        problem = f"port {port} is that of {first} too ({report.place(first)})"
+        problem = f"port {address.port} is that of {first} too ({report.place(first)})"
         report.add_conflict(at, (at, first), problem, "give each listener a port of its own")
+
+
+def _app(policy: Policy, report: Report) -> None:
+    """The app is not the sidecar itself: what arrived for it would come back, without an end."""
+    if policy.listen.inbound is None:
+        return
+    app = policy.listen.inbound.app
+    host = ipaddress.ip_address(app.host)
+    for key, address in _listening(policy):
+        if address.port == app.port and (host.is_loopback or host.is_unspecified or app.host == address.host):
+            problem = f"{app} leads back to the sidecar, whose {key} has that port ({report.place(key)})"
+            remedy = "write the address and port that the app itself listens on"
+            report.add_conflict("listen.inbound.app", ("listen.inbound.app", key), problem, remedy)
+            return
+
+
+def _whole(policy: Policy, report: Report) -> Amount:
+    """Return what a budget has at most when nothing else is said: the default, where there is one in use."""
+    budget = policy.budget
+    if budget.on_missing is OnMissing.DEFAULT or "budget.default" in report.given:
+        return Amount("budget.default", budget.default)
+    return Amount("budget.max", budget.max)
 
 
 def _orders(policy: Policy, report: Report) -> None:
     """Which amounts may not pass which others."""
-    budget, connections = policy.budget, policy.connections
-    default = _Amount("budget.default", budget.default)
-    most = _Amount("budget.max", budget.max)
-    reserve = _Amount("budget.reserve", budget.reserve)
-    if budget.on_missing is OnMissing.DEFAULT or default.key in report.given:
-        _in_order(report, default, most)
-        _in_order(report, reserve, default, strictly=True)
-    else:
-        _in_order(report, reserve, most, strictly=True)
+    connections, whole = policy.connections, _whole(policy, report)
+    most = Amount("budget.max", policy.budget.max)
+    in_order(report, whole, most)
+    in_order(report, Amount("budget.reserve", policy.budget.reserve), whole, strictly=True)
     # A record that the journal forgets cannot refuse the repetition any more.
-    _in_order(
+    in_order(
         report,
-        _Amount("writes.hold", policy.writes.hold),
-        _Amount("journal.retention", policy.journal.retention),
+        Amount("writes.hold", policy.writes.hold),
+        Amount("journal.retention", policy.journal.retention),
     )
     if "connections.opening" in report.given:
-        opening = _Amount("connections.opening", connections.opening, is_span=False)
-        _in_order(report, opening, _Amount("connections.max", connections.max, is_span=False))
+        opening = Amount("connections.opening", connections.opening, is_span=False)
+        in_order(report, opening, Amount("connections.max", connections.max, is_span=False))
 
 
-def _route_order(key: str, route: Route, report: Report) -> None:
-    if route.cap is not None:
-        _in_order(report, _Amount(f"{key}.min_start", route.min_start), _Amount(f"{key}.cap", route.cap))
-
-
-def _in_order(report: Report, low: _Amount, high: _Amount, *, strictly: bool = False) -> None:
-    """Refuse a lower amount that is above the higher one, or `strictly` one that equals it."""
-    if low.amount < high.amount or (low.amount == high.amount and not strictly):
-        return
-    if low.key in report.given:
-        at, other, relation = low, high, "not less than" if strictly else "more than"
-    else:
-        at, other, relation = high, low, "not more than" if strictly else "less than"
-    problem = f"{at} is {relation} {other.key}, {other} ({report.place(other.key)})"
-    report.add_conflict(at.key, (low.key, high.key), problem, "change one of the two")
+def _shares(policy: Policy, report: Report) -> None:
+    """The shares of a budget are not more than the whole."""
+    together, whole = sum(share.span for share in policy.budget.stages), _whole(policy, report)
+    if together > whole.amount:
+        problem = (
+            f"the shares come to {SPANS.show(together)} in all, more than {whole.key}, {whole} "
+            f"({report.place(whole.key)})"
+        )
+        remedy = f"take {SPANS.show(together - whole.amount)} off them, or raise {whole.key}"
+        report.add_conflict("budget.stages", ("budget.stages", whole.key), problem, remedy)
 
 
 def _names(policy: Policy, report: Report) -> None:
@@ -105,41 +115,6 @@ def _names(policy: Policy, report: Report) -> None:
         if route.name and other != key:
             problem = f'"{route.name}" is the name of another route ({report.place(other)})'
             report.add_conflict(key, (key, other), problem, "give each route a name of its own")
-
-
-def _leading_elsewhere(key: str, report: Report) -> None:
-    """A base-URL route has a prefix and an upstream, and no need of what only other routes are found by."""
-    prefix, upstream, tls = f"{key}.prefix", f"{key}.upstream", f"{key}.tls"
-    given = report.given
-    if prefix in given and upstream not in given:
-        remedy = "add the upstream that the rest of the path is sent on to"
-        report.add_conflict(prefix, (prefix, upstream), "stands without an upstream", remedy)
-    if upstream in given and prefix not in given:
-        remedy = "add the prefix of the paths that are sent on to it"
-        report.add_conflict(upstream, (prefix, upstream), "stands without a prefix", remedy)
-    if tls in given and upstream in given:
-        problem = f"stands beside an upstream ({report.place(upstream)}), whose scheme says already whether it is TLS"
-        report.add_conflict(tls, (tls, upstream), problem, "take one of the two out")
-    for name in ("host", "path"):
-        match = f"{key}.match.{name}"
-        if prefix in given and match in given:
-            problem = f"is not looked at beside a prefix ({report.place(prefix)})"
-            report.add_conflict(match, (prefix, match), problem, "take one of the two out")
-
-
-def _certificates(key: str, route: Route, report: Report) -> None:
-    ca, upstream = f"{key}.ca", f"{key}.upstream"
-    if ca in report.given and route.upstream is not None and route.upstream.scheme == "http":
-        problem = f"is for TLS, and the upstream ({report.place(upstream)}) is plain http"
-        report.add_conflict(ca, (ca, upstream), problem, "write https:// there, or take the key out")
-
-
-def _guard(key: str, route: Route, report: Report) -> None:
-    guard, effect, idempotency = f"{key}.guard", f"{key}.effect", f"{key}.idempotency"
-    if route.guard is Guard.KEY and route.effect is Kind.WRITE and idempotency not in report.given:
-        problem = f"{Guard.KEY} knows no repeat of these writes ({report.place(effect)}): no header is said to carry a key"
-        remedy = "add idempotency: {header: ...}, or write guard: fingerprint"
-        report.add_conflict(guard, (guard, effect, idempotency), problem, remedy)
 
 
 def _unreachable(routes: tuple[Route, ...], report: Report) -> None:

@@ -6,23 +6,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
-from proxy.config import globs, network
+from proxy.config import attempts, globs, network, stages
 from proxy.config.reading import INLINE, ListOf, Reader, Section
 from proxy.config.scalars import boolean, duration, integer, member, one_of, path, size, status
 from proxy.core.calls import Kind
 from proxy.core.policy import (
     FALLBACK,
+    Address,
     BudgetDefaults,
     Connections,
     Correlation,
     Guard,
     Idempotency,
+    Inbound,
     Journal,
     JournalSync,
+    LedgerBounds,
     Listen,
     Match,
     Mode,
@@ -30,55 +33,63 @@ from proxy.core.policy import (
     OnMissing,
     Policy,
     Protocol,
+    Retries,
     Route,
     Statuses,
     Tunnel,
+    Verify,
     Writes,
 )
 from proxy.core.units import MILLISECOND
 
-_ROUTE_KEYS_TO_COME: Final = (
-    "stage",
-    "retries",
-    "concurrency",
-    "queue",
-    "max_attempts",
-    "verify",
-    "serialize",
-    "on_cut: truncate",
-    "ladder",
-    "cache",
-)
-
 # Keys and values of the contract that this version does not have yet: refused, so that nobody relies on them.
 # A row goes when its key is built.
 NOT_BUILT: Final = frozenset(
-    {
-        "listen.inbound",
-        "budget.correlate[]: sole",
-        "budget.width",
-        "budget.stages",
-        "limit",
-        *(f"routes[].{row}" for row in _ROUTE_KEYS_TO_COME),
-        *(f"fallback.{row}" for row in _ROUTE_KEYS_TO_COME),
-    }
+    f"{section}.{row}"
+    for section in ("routes[]", "fallback")
+    for row in ("on_cut: truncate", "ladder", "cache")
 )
 
 some_time: Final = duration(MILLISECOND)
 any_time: Final = duration()
 any_size: Final = size()
 
+_NOWHERE: Final = Address("127.0.0.1", 0)  # stands for an address that is missing, until the fault is raised
+
+INBOUND: Final = Section(
+    lambda address=_NOWHERE, app=_NOWHERE, **rest: Inbound(address, app, **rest),
+    {
+        "address": (network.address, "address"),
+        "app": (network.address, "app"),
+        "measure_transit": (boolean, "measure_transit"),
+    },
+    required={
+        "address": "add the IP address and port where entry requests arrive, like 0.0.0.0:10801",
+        "app": "add the IP address and port that the app listens on, like 127.0.0.1:8080",
+    },
+)
+
 LISTEN: Final = Section(
     Listen,
     {
         "outbound": (network.address, "outbound"),
+        "inbound": (INBOUND, "inbound"),
         "control": (network.address, "control"),
         "metrics": (network.address, "metrics"),
     },
 )
 
+
+def _budget(**given: Any) -> BudgetDefaults:
+    """Where no budget ever gets the default, and none is given, stages are shares of the longest one instead."""
+    defaults = BudgetDefaults(**given)
+    if defaults.stages and "default" not in given and defaults.on_missing is not OnMissing.DEFAULT:
+        return replace(defaults, default=defaults.max)
+    return defaults
+
+
 BUDGET: Final = Section(
-    BudgetDefaults,
+    _budget,
     {
         "default": (some_time, "default"),
         "on_missing": (member(OnMissing), "on_missing"),
@@ -88,7 +99,18 @@ BUDGET: Final = Section(
         "hop_allowance": (any_time, "hop_allowance"),
         "client_timer_margin": (any_time, "client_timer_margin"),
         "correlate": (ListOf(member(Correlation)), "correlate"),
+        "width": (integer(1, 10_000), "width"),
         "depth": (integer(0, 1000), "depth"),
+        "stages": (stages.shares, "stages"),
+    },
+)
+
+LEDGER: Final = Section(
+    LedgerBounds,
+    {
+        "retention": (some_time, "retention"),
+        "budgets": (integer(1, 1_000_000), "budgets"),
+        "bytes": (any_size, "bytes"),
     },
 )
 
@@ -117,6 +139,32 @@ PROTOCOL: Final = Section(
     },
 )
 
+RETRIES: Final = Section(
+    Retries,
+    {
+        "max": (integer(1, 100), "max"),
+        "on": (attempts.endings, INLINE),
+        "backoff": (Section(dict, {"base": (any_time, "base"), "cap": (any_time, "cap")}), INLINE),
+        "budget": (
+            Section(dict, {"ratio": (integer(0, 100), "ratio"), "floor": (integer(0, 10_000), "floor")}),
+            INLINE,
+        ),
+    },
+)
+
+VERIFY: Final = Section(
+    lambda path="/", **rest: Verify(path, **rest),
+    {
+        "method": (one_of({"GET": "GET", "HEAD": "HEAD"}), "method"),
+        "path": (attempts.question, "path"),
+        "applied": (
+            Section(dict, {"status": (integer(200, 599), "status"), "json": (attempts.place, "json")}),
+            INLINE,
+        ),
+    },
+    required={"path": "add the path of the read, like /orders?key={idempotency_key}"},
+)
+
 # What can be said of calls without saying which: the keys of `fallback`, and of each route.
 _EFFECTS: Final[Mapping[str, Kind | None]] = {
     "auto": None,
@@ -133,6 +181,13 @@ _TREATMENT: Final[Mapping[str, tuple[Reader, str]]] = {
     "guard": (member(Guard), "guard"),
     "idempotency": (IDEMPOTENCY, "idempotency"),
     "propagate": (boolean, "propagate"),
+    "stage": (stages.stage, "stage"),
+    "concurrency": (integer(1, 100_000), "concurrency"),
+    "serialize": (boolean, "serialize"),
+    "queue": (Section(dict, {"size": (integer(0, 100_000), "queue")}), INLINE),
+    "retries": (RETRIES, "retries"),
+    "max_attempts": (integer(1, 1000), "max_attempts"),
+    "verify": (VERIFY, "verify"),
     "on_cut": (one_of({"error": {}}), INLINE),  # the only way there is: nothing to keep
 }
 
@@ -202,6 +257,8 @@ POLICY: Final = Section(
         "mode": (member(Mode), "mode"),
         "listen": (LISTEN, "listen"),
         "budget": (BUDGET, "budget"),
+        "limit": (integer(1, 1_000_000), "limit"),
+        "ledger": (LEDGER, "ledger"),
         "routes": (ListOf(ROUTE), "routes"),
         "fallback": (FALLBACK_ROUTE, "fallback"),
         "tunnel": (TUNNEL, "tunnel"),

@@ -10,27 +10,30 @@ import yaml
 from proxy.config.reading import INLINE, ListOf, Reader, Report, Section, Value
 from proxy.config.schema import POLICY
 
-NOTHING = object()  # a key that leaves no trace in the policy
-
 
 class Row(NamedTuple):
-    """A key of the tables."""
+    """A key of the tables. `inline`: it becomes attributes of its section, whose built-in values `built_in` holds."""
 
     reader: Reader
     built_in: Any
+    inline: bool
 
 
 def rows(section: Section, path: str, owner: Any) -> Iterator[tuple[str, Row]]:
-    """Yield the keys below a section with their dotted paths. `owner` holds the built-in values."""
+    """Yield the keys below a section with their dotted paths. `owner` holds the built-in values.
+
+    A section that is off unless it is given has those of its keys that hold once it is there.
+    """
     for name, (reader, attribute) in section.keys.items():
         key = f"{path}.{name}".lstrip(".")
-        built_in = owner if attribute == INLINE else getattr(owner, attribute)
+        inline = attribute == INLINE
+        built_in = owner if inline else getattr(owner, attribute)
         if isinstance(reader, Section):
-            yield from rows(reader, key, built_in)
+            yield from rows(reader, key, reader.build() if built_in is None else built_in)
         elif isinstance(reader, ListOf) and isinstance(reader.reader, Section):
             yield from rows(reader.reader, f"{key}[]", reader.reader.build())
         else:
-            yield key, Row(reader, NOTHING if attribute == INLINE else built_in)
+            yield key, Row(reader, None if name in section.required else built_in, inline)
 
 
 ROWS = dict(rows(POLICY, "", POLICY.build()))

@@ -35,13 +35,13 @@ def test_example_gives_every_key() -> None:
     """A reader who looks for a key finds it in use."""
 
     def keys(value: Any, path: str) -> set[str]:
-        if isinstance(value, dict):
+        if isinstance(value, dict) and path not in ROWS:
             return set().union(*(keys(item, f"{path}.{name}".lstrip(".")) for name, item in value.items()))
         if isinstance(value, list) and value and isinstance(value[0], dict):
             return set().union(*(keys(item, f"{path}[]") for item in value))
         return {path}
 
-    used = keys(yaml.safe_load(EXAMPLE), "")
+    used = keys(yaml.load(EXAMPLE, Loader=yaml.BaseLoader), "")  # which leaves `on` a word
     assert {key for key in ROWS if not key.startswith("fallback.")} <= used <= set(ROWS)
 
 

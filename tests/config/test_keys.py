@@ -11,7 +11,8 @@ import pytest
 from proxy.config import parse
 from proxy.config.globs import host_regex, name_regex, path_regex
 from proxy.config.schema import NOT_BUILT
-from proxy.core.calls import Kind
+from proxy.core import json_path
+from proxy.core.calls import Kind, Outcome
 from proxy.core.policy import (
     Address,
     BudgetDefaults,
@@ -19,8 +20,10 @@ from proxy.core.policy import (
     Correlation,
     Guard,
     Idempotency,
+    Inbound,
     Journal,
     JournalSync,
+    LedgerBounds,
     Listen,
     Match,
     Mode,
@@ -28,10 +31,13 @@ from proxy.core.policy import (
     OnMissing,
     Policy,
     Protocol,
+    Retries,
     Route,
+    Share,
     Statuses,
     Tunnel,
     Upstream,
+    Verify,
     Writes,
 )
 from proxy.core.units import HOUR, MILLISECOND, MINUTE, SECOND
@@ -49,6 +55,18 @@ AUTHORITY = str(Path(__file__).with_name("authority.pem"))
             Policy(listen=Listen(Address("10.1.2.3", 1), Address("::1", 2), Address("0.0.0.0", 3))),
         ),
         (
+            'listen: {inbound: {address: "[::]:10801", app: 127.0.0.1:8080}}',
+            Policy(listen=Listen(inbound=Inbound(Address("::", 10801), Address("127.0.0.1", 8080)))),
+        ),
+        (
+            "listen: {inbound: {address: 0.0.0.0:1, app: 10.1.2.3:2, measure_transit: true}}",
+            Policy(
+                listen=Listen(
+                    inbound=Inbound(Address("0.0.0.0", 1), Address("10.1.2.3", 2), measure_transit=True)
+                )
+            ),
+        ),
+        (
             """\
 budget:
   default: 10s
@@ -58,8 +76,10 @@ budget:
   transit_allowance: 1ms
   hop_allowance: 2ms
   client_timer_margin: 3ms
-  correlate: [traceparent]
+  correlate: [traceparent, sole]
+  width: 8
   depth: 0
+  stages: {llm: 5s, slack: 0s, a.b_c-D: 1500ms}
 """,
             Policy(
                 budget=BudgetDefaults(
@@ -70,12 +90,24 @@ budget:
                     transit_allowance=MILLISECOND,
                     hop_allowance=2 * MILLISECOND,
                     client_timer_margin=3 * MILLISECOND,
-                    correlate=(Correlation.TRACEPARENT,),
+                    correlate=(Correlation.TRACEPARENT, Correlation.SOLE),
+                    width=8,
                     depth=0,
+                    stages=(
+                        Share("llm", 5 * SECOND),
+                        Share("slack", 0),
+                        Share("a.b_c-D", 1500 * MILLISECOND),
+                    ),
                 )
             ),
         ),
         ("budget: {correlate: []}", Policy(budget=BudgetDefaults(correlate=()))),
+        ("budget: {stages: }", Policy()),
+        ("limit: 256", Policy(limit=256)),
+        (
+            "ledger: {retention: 1h, budgets: 9, bytes: 1KiB}",
+            Policy(ledger=LedgerBounds(retention=HOUR, budgets=9, bytes=1024)),
+        ),
         (
             "tunnel: {idle: 1m, quiet: 1s, ports: [443], allow: [a.b], deny: ['*']}",
             Policy(
@@ -101,7 +133,10 @@ budget:
             "journal: {path: /j, retention: 1h, sync: full, on_failure: continue}",
             Policy(journal=Journal("/j", HOUR, JournalSync.FULL, OnJournalFailure.CONTINUE)),
         ),
-        ("answers: {refused: 409, cut: 500}", Policy(statuses=Statuses(refused=409, cut=500))),
+        (
+            "answers: {refused: 409, cut: 500, shed_late: 503}",
+            Policy(statuses=Statuses(refused=409, cut=500, shed_late=503)),
+        ),
         ("fallback: {cap: 30s, on_cut: error}", Policy(fallback=Route("fallback", cap=30 * SECOND))),
     ],
 )  # fmt: skip
@@ -137,6 +172,35 @@ def test_key_becomes_value(text: str, policy: Policy) -> None:
             {"protocol": Protocol((name_regex("tools/list"),), (name_regex("get_*"),))},
         ),
         (f"ca: {AUTHORITY}", {"ca": AUTHORITY}),
+        ("stage: llm", {"stage": "llm"}),
+        ("concurrency: 4, serialize: true", {"concurrency": 4, "serialize": True}),
+        ("queue: {size: 0}", {"queue": 0}),
+        ("max_attempts: 3", {"max_attempts": 3}),
+        ("retries: {}", {"retries": Retries()}),
+        ("retries: ", {"retries": Retries()}),
+        (
+            "retries: {max: 3, on: [504, deadline_exceeded], backoff: {base: 1ms, cap: 2s}, budget: {ratio: 0, floor: 0}}",
+            {
+                "retries": Retries(
+                    max=3,
+                    outcomes=frozenset({Outcome.DEADLINE_EXCEEDED}),
+                    statuses=frozenset({504}),
+                    base=MILLISECOND,
+                    cap=2 * SECOND,
+                    ratio=0,
+                    floor=0,
+                )
+            },
+        ),
+        ("verify: {path: /}", {"verify": Verify("/")}),
+        (
+            "verify: {method: HEAD, path: '/o/{record}', applied: {status: 204}}",
+            {"verify": Verify("/o/{record}", "HEAD", 204)},
+        ),
+        (
+            "verify: {path: '/o?key={idempotency_key}', applied: {json: '$.items[0]'}}",
+            {"verify": Verify("/o?key={idempotency_key}", json=json_path.parse("$.items[0]"))},
+        ),
     ],
 )
 def test_route_key_becomes_value(text: str, rest: dict[str, Any]) -> None:
@@ -155,8 +219,8 @@ def test_route_key_becomes_value(text: str, rest: dict[str, Any]) -> None:
         ("routes: [{name: a, math: {}}]", "routes[0].math", "did you mean match?"),
         ("routes: [{name: a, match: {path: /a, hots: b}}]", "routes[0].match.hots", "did you mean host?"),
         ("writes: {hold_back: {byte: 1B}}", "writes.hold_back.byte", "did you mean bytes?"),
-        ("42: 1", "42", "the keys here are mode, listen, budget, routes, fallback, tunnel, subscription, connections, writes, journal, answers and shutdown"),
-        ('"a\\nb": 1', "a\\nb", "the keys here are mode, listen, budget, routes, fallback, tunnel, subscription, connections, writes, journal, answers and shutdown"),
+        ("42: 1", "42", "the keys here are mode, listen, budget, limit, ledger, routes, fallback, tunnel, subscription, connections, writes, journal, answers and shutdown"),
+        ('"a\\nb": 1', "a\\nb", "the keys here are mode, listen, budget, limit, ledger, routes, fallback, tunnel, subscription, connections, writes, journal, answers and shutdown"),
     ],
 )  # fmt: skip
 def test_unknown_key(text: str, key: str, remedy: str) -> None:
@@ -209,6 +273,14 @@ def test_key_of_a_later_version(row: str) -> None:
         ("tunnel:\n  allow:\n  - a\n  - a\n", [(4, "tunnel.allow[1]")]),
         ("tunnel: {ports: [0, 65536, a]}", [(1, "tunnel.ports[0]"), (1, "tunnel.ports[1]"), (1, "tunnel.ports[2]")]),
         ("budget: {correlate: [budget-id, trace]}", [(1, "budget.correlate[1]")]),
+        ("listen: {inbound: 127.0.0.1:1}", [(1, "listen.inbound")]),
+        ("listen:\n  inbound:\n", [(2, "listen.inbound.address"), (2, "listen.inbound.app")]),
+        ("listen:\n  inbound: {address: 0.0.0.0:1}", [(2, "listen.inbound.app")]),
+        ("listen:\n  inbound: {app: 8080}", [(2, "listen.inbound.app"), (2, "listen.inbound.address")]),
+        ("routes: [{name: a, verify: {}}]", [(1, "routes[0].verify.path")]),
+        ("routes: [{name: a, verify: /a}]", [(1, "routes[0].verify")]),
+        ("routes: [{name: a, verify: {path: /a, method: POST}}]", [(1, "routes[0].verify.method")]),
+        ("routes: [{name: a, retries: 3, queue: 4}]", [(1, "routes[0].retries"), (1, "routes[0].queue")]),
         ("routes: [{name: a, match: {methods: []}}]", [(1, "routes[0].match.methods")]),
         ("routes: [{name: a, match: {methods: [get, 'A B', GET]}}]", [(1, "routes[0].match.methods[0]"), (1, "routes[0].match.methods[1]")]),
         ("routes: [{name: a, idempotency: {header: 'a b', honoured: maybe}}]", [(1, "routes[0].idempotency.header"), (1, "routes[0].idempotency.honoured")]),
