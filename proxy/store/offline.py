@@ -1,8 +1,7 @@
-"""The journal without a sidecar: for the command line, to list, show and resolve what a stopped one has left."""
+"""The journal without a sidecar: for the command line, to list, show and settle what a stopped one has left."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -23,8 +22,9 @@ class OfflineJournal:
     where there is no file.
     """
 
-    def __init__(self, path: str | Path) -> None:
-        """Name the file."""
+    def __init__(self, path: str | Path, now_ms: int = 0) -> None:
+        """Name the file. `now_ms`: the time of day that decisions are dated with (Unix milliseconds)."""
+        self._now_ms = now_ms
         self.path = Path(path)
         # What a person has found out is written once and by hand: worth an fsync under either setting.
         self._database = Database(self.path, JournalSync.FULL)
@@ -55,14 +55,25 @@ class OfflineJournal:
         return self._book.get(id)
 
     def resolve(self, id: str, event: WriteEvent, by: str) -> WriteRecord | None:
-        """Settle an uncertain record as found applied or found absent, by whom; None when there is no such record.
+        """Settle a record of unknown effect as found applied or found absent, by whom; None when there is no such record.
 
         Raises WrongTransition when it is settled already, JournalError when it cannot be written.
         """
+        return self._settle(id, event, by)
+
+    def release(self, id: str, by: str = "operator") -> WriteRecord | None:
+        """Let the unit of a dead letter be attempted again. As `resolve`."""
+        return self._settle(id, WriteEvent.RELEASED, by)
+
+    def discard(self, id: str, by: str = "operator") -> WriteRecord | None:
+        """Have the unit of a dead letter never sent again. As `resolve`."""
+        return self._settle(id, WriteEvent.DISCARDED, by)
+
+    def _settle(self, id: str, event: WriteEvent, by: str) -> WriteRecord | None:
         record = self._book.get(id)
         if record is None:
             return None
-        settled = replace(record.after(event), resolved_by=by)
+        settled = record.settled(event, by, self._now_ms)
         try:
             self._database.apply({id: settled})
         except Exception as error:

@@ -9,7 +9,24 @@ from proxy.core.calls import Phase
 from proxy.core.writes import LateAnswer, WriteRecord, WriteState
 
 Row = tuple[
-    str, str, int, str, str, str, str, str, int, str | None, str, str, str, str, str | None, bytes | None
+    str,
+    str,
+    int,
+    str,
+    str,
+    str,
+    str,
+    str,
+    int,
+    str | None,
+    str,
+    str,
+    str,
+    str,
+    str | None,
+    int,
+    int,
+    bytes | None,
 ]
 
 COLUMNS: Final = (
@@ -28,6 +45,8 @@ COLUMNS: Final = (
     "reason",
     "resolved_by",
     "answer",
+    "attempts",
+    "settled_at",
     "answer_body",
 )
 
@@ -51,6 +70,8 @@ def row_of(record: WriteRecord) -> Row:
         record.reason,
         record.resolved_by,
         None if answer is None else _head_of(answer),
+        record.attempts,
+        record.settled_at,
         None if answer is None else answer.body,
     )
 
@@ -58,7 +79,7 @@ def row_of(record: WriteRecord) -> Row:
 def record_of(row: Row) -> WriteRecord:
     """Return the record of a row. Raises ValueError when the row says what no record can say."""
     id, state, opened_at, origin, method, target, route, budget_id, step, *_ = row
-    *_, key, fingerprint, phase, reason, resolved_by, answer, body = row
+    *_, key, fingerprint, phase, reason, resolved_by, answer, attempts, settled_at, body = row
     try:
         return WriteRecord(
             id=id,
@@ -76,6 +97,8 @@ def record_of(row: Row) -> WriteRecord:
             reason=reason,
             resolved_by=resolved_by,
             answer=None if answer is None else _answer_of(json.loads(answer), body or b""),
+            attempts=attempts,
+            settled_at=settled_at,
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"the record {id} cannot be read: {error}") from error

@@ -44,6 +44,10 @@ STEPS: Final[tuple[tuple[str, ...], ...]] = (
         """,
         "CREATE INDEX writes_by_age ON writes (opened_at) WHERE state <> 'intent'",
     ),
+    (
+        "ALTER TABLE writes ADD COLUMN attempts INTEGER NOT NULL DEFAULT 1",
+        "ALTER TABLE writes ADD COLUMN settled_at INTEGER NOT NULL DEFAULT 0",
+    ),
 )
 
 VERSION: Final = len(STEPS)

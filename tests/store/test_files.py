@@ -12,13 +12,16 @@ from pathlib import Path
 
 import pytest
 
+from proxy.core.calls import Phase
 from proxy.core.policy import JournalSync
 from proxy.core.units import HOUR
+from proxy.core.writes import WriteRecord, WriteState
 from proxy.store import schema
 from proxy.store.database import Database
 from proxy.store.errors import JournalError, JournalInUse
 from proxy.store.journal import Journal
-from tests.store.samples import NOW_MS, found, python, write
+from proxy.store.rows import COLUMNS, row_of
+from tests.store.samples import ANSWER, NOW_MS, found, python, snapshot, write
 
 OPEN = """
 import sys
@@ -57,6 +60,31 @@ def filled(path: Path, records: int = 500) -> None:
     database.hold("")
     database.apply({f"{n:04}": write(f"{n:04}", target="/" + "x" * 300) for n in range(records)})
     database.close()
+
+
+def of_version_1(path: Path, records: list[WriteRecord]) -> sqlite3.Connection:
+    """Make a journal as the first version did, and leave it open as a sidecar that is killed does."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA journal_mode = WAL")
+    for statement in schema.STEPS[0]:
+        connection.execute(statement)
+    connection.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
+    connection.execute("PRAGMA user_version = 1")
+    columns = [column for column in COLUMNS if column not in ("attempts", "settled_at")]
+    for record in records:
+        row = dict(zip(COLUMNS, row_of(record), strict=True))
+        holes = ", ".join("?" * len(columns))
+        connection.execute(
+            f"INSERT INTO writes ({', '.join(columns)}) VALUES ({holes})",
+            [row[column] for column in columns],
+        )
+    return connection
+
+
+def version_of(path: Path) -> tuple[int, set[str]]:
+    with closing(sqlite3.connect(path)) as connection:
+        columns = {row[1] for row in connection.execute("PRAGMA table_info(writes)")}
+        return connection.execute("PRAGMA user_version").fetchone()[0], columns
 
 
 def test_a_new_journal_is_for_its_owner_alone(tmp_path: Path) -> None:
@@ -106,6 +134,58 @@ def test_a_newer_schema_is_left_alone(tmp_path: Path) -> None:
     assert f"newer Waterclock (schema {schema.VERSION + 1}; this one knows {schema.VERSION})" in error.problem
     assert "run that version or a later one" in error.remedy
     assert path.read_bytes() == before
+
+
+FIRST = [
+    write("cut", WriteState.UNCERTAIN, phase=Phase.SENT, reason="allowance"),
+    write("late", WriteState.REPORTED, phase=Phase.COMPLETE, answer=ANSWER),
+    write("keyless", WriteState.NOT_APPLIED, key=None, resolved_by="ops"),
+]
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_journal_of_the_first_version_is_brought_up_to_date(tmp_path: Path, killed: bool) -> None:
+    """What it holds was attempted once, as far as anybody counted; where its sidecar died, with what is in its log."""
+    path = tmp_path / "journal.db"
+    with closing(of_version_1(path, [*FIRST, write("intent")])):
+        if killed:
+            path = snapshot(path)
+    records = found(path)
+    intent = records.pop("intent")
+    assert (intent.state, intent.reason, intent.attempts) == (WriteState.UNCERTAIN, "recovered", 1)
+    assert records == {record.id: record for record in FIRST}
+    assert version_of(path) == (schema.VERSION, set(COLUMNS))
+    again = write("again", WriteState.DEAD_LETTERED, attempts=3)
+    database = Database(path, JournalSync.NORMAL)
+    database.hold("")
+    database.apply({"again": again})
+    database.close()
+    assert found(path) == {**records, "intent": intent, "again": again}
+
+
+def test_a_journal_is_brought_up_to_date_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "journal.db"
+    of_version_1(path, FIRST).close()
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "STEPS", (*schema.STEPS, ("a statement that fails",)))
+        patch.setattr(schema, "VERSION", schema.VERSION + 1)
+        assert "syntax error" in refused(path).problem
+    assert version_of(path) == (1, set(COLUMNS) - {"attempts", "settled_at"})
+    assert found(path) == {record.id: record for record in FIRST}
+
+
+def test_an_earlier_version_leaves_a_journal_of_this_one_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "journal.db"
+    filled(path, 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "STEPS", schema.STEPS[:1])
+        patch.setattr(schema, "VERSION", 1)
+        assert "newer Waterclock (schema 2; this one knows 1)" in refused(path).problem
+    assert len(found(path)) == 1
 
 
 def test_the_database_of_another_program_is_left_alone(tmp_path: Path) -> None:

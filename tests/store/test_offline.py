@@ -28,6 +28,7 @@ def path(tmp_path: Path) -> Path:
             "intent": write("intent"),
             "old": write("old", WriteState.UNCERTAIN, NOW_MS - 1000 * HOUR_MS, reason="cut"),
             "seen": write("seen", WriteState.APPLIED, NOW_MS - 1, resolved_by="ops"),
+            "dead": write("dead", WriteState.DEAD_LETTERED, NOW_MS + 1, reason="max_attempts", attempts=3),
         }
     )
     database.close()
@@ -41,6 +42,7 @@ def test_it_lists_what_a_sidecar_would_find_and_deletes_nothing(path: Path) -> N
             ("old", WriteState.UNCERTAIN, "cut"),
             ("seen", WriteState.APPLIED, ""),
             ("intent", WriteState.UNCERTAIN, "recovered"),
+            ("dead", WriteState.DEAD_LETTERED, "max_attempts"),
         ]
         assert journal.get("none") is None
         found_one = journal.get("seen")
@@ -69,6 +71,48 @@ def test_a_write_is_resolved_once(path: Path) -> None:
         with pytest.raises(WrongTransition):
             journal.resolve("seen", WriteEvent.FOUND_ABSENT, "kim")
     assert found(path)["seen"].state is WriteState.APPLIED
+
+
+@pytest.mark.parametrize("state", [WriteState.RELEASED, WriteState.DISCARDED])
+def test_it_decides_on_a_dead_letter_and_the_next_sidecar_knows(path: Path, state: WriteState) -> None:
+    with OfflineJournal(path) as journal:
+        decide = journal.release if state is WriteState.RELEASED else journal.discard
+        decided = decide("dead", "kim")
+        assert decided is not None
+        assert (decided.state, decided.resolved_by, decided.attempts) == (state, "kim", 3)
+        assert journal.get("dead") == decided
+    assert found(path)["dead"] == decided
+
+
+def test_what_is_known_of_a_dead_letter_settles_it(path: Path) -> None:
+    with OfflineJournal(path) as journal:
+        settled = journal.resolve("dead", WriteEvent.FOUND_ABSENT, "kim")
+        assert settled is not None
+        assert settled.state is WriteState.NOT_APPLIED
+
+
+def test_only_a_dead_letter_is_decided_on_and_once(path: Path) -> None:
+    with OfflineJournal(path) as journal:
+        assert journal.release("none") is None
+        assert journal.discard("none") is None
+        for id in ("intent", "seen"):
+            with pytest.raises(WrongTransition):
+                journal.release(id)
+            with pytest.raises(WrongTransition):
+                journal.discard(id)
+        discarded = journal.discard("dead")
+        assert discarded is not None
+        assert discarded.resolved_by == "operator"
+        with pytest.raises(WrongTransition):
+            journal.release("dead")
+        with pytest.raises(WrongTransition):
+            journal.resolve("dead", WriteEvent.FOUND_ABSENT, "kim")
+    states = {id: record.state for id, record in found(path).items()}
+    assert states == {
+        "intent": WriteState.UNCERTAIN,
+        "seen": WriteState.APPLIED,
+        "dead": WriteState.DISCARDED,
+    }
 
 
 def test_it_is_told_plainly_when_a_sidecar_runs(path: Path) -> None:
@@ -104,6 +148,8 @@ def test_a_decision_that_cannot_be_written_is_not_taken(path: Path, monkeypatch:
         monkeypatch.setattr(Database, "apply", fails)
         with pytest.raises(JournalError):
             journal.resolve("intent", WriteEvent.FOUND_APPLIED, "kim")
-        record = journal.get("intent")
-        assert record is not None
-        assert record.state is WriteState.UNCERTAIN
+        with pytest.raises(JournalError):
+            journal.release("dead", "kim")
+        states = {record.id: record.state for record in journal.listed()}
+    assert states["intent"] is WriteState.UNCERTAIN
+    assert states["dead"] is WriteState.DEAD_LETTERED

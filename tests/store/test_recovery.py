@@ -138,7 +138,7 @@ def test_kill_9_leaves_no_group_by_halves(tmp_path: Path, groups: int) -> None:
 def test_an_intent_on_disk_becomes_uncertain_and_the_rest_stays_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     records = [
-        write("intent", WriteState.INTENT, NOW_MS - 2),
+        write("intent", WriteState.INTENT, NOW_MS - 2, attempts=2),
         write("cut", WriteState.UNCERTAIN, phase=Phase.SENT, reason="allowance"),
         write("late", WriteState.REPORTED, NOW_MS - 1, phase=Phase.COMPLETE, answer=ANSWER),
         write("seen", WriteState.APPLIED, NOW_MS - 3, resolved_by="ops"),
@@ -153,9 +153,28 @@ def test_an_intent_on_disk_becomes_uncertain_and_the_rest_stays_as_it_was(tmp_pa
     assert [record.id for record in recovered] == ["seen", "intent", "late", "cut"]
     intent = recovered.pop(1)
     assert (intent.state, intent.phase, intent.reason) == (WriteState.UNCERTAIN, Phase.SENDING, "recovered")
+    assert intent.attempts == 2
     assert recovered == [records[3], records[2], records[1]]
     journal.close()
     assert found(path)["intent"] == intent, "the recovery itself is on disk, and happens once"
+
+
+def test_what_was_given_up_stays_given_up(tmp_path: Path) -> None:
+    """A dead letter, and what someone has decided of one, outlives the sidecar, and is found as it was."""
+    path = tmp_path / "journal.db"
+    states = (WriteState.DEAD_LETTERED, WriteState.RELEASED, WriteState.DISCARDED)
+    kept = [
+        write(f"{state} {phase}", state, phase=phase, reason="max_attempts", attempts=3)
+        for state in states
+        for phase in (Phase.NOT_SENT, Phase.SENT)
+    ]
+    records = {record.id: record for record in kept}
+    database = Database(path, JournalSync.NORMAL)
+    database.hold("")
+    database.apply(records)
+    database.close()
+    assert found(path) == records
+    assert found(path) == records
 
 
 def test_what_is_past_retention_is_deleted_when_a_journal_is_opened(tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ RECORDS = st.builds(
     reason=TEXT,
     resolved_by=TEXT,
     answer=st.none() | ANSWERS,
+    attempts=WHOLE,
 )
 
 
