@@ -1,11 +1,15 @@
 """One call, from start to finish.
 
-`entrance` takes a connection in; `client` reads its requests, one after the other. `call` is the story of one, and
-`exchange` all the ways in which it can end. On the way: `consider` for what is decided of it, `ways` for where it
-goes, `onward` for the head that is sent on, `request` and `response` for its two sides, `write` and `intent` for what
-a write needs besides, and `linger` for what may still come after. `step` is what every call has in common: its facts,
-its annotation, its record; `answers` renders what the sidecar says itself.
+`entrance` takes a connection in; `client` reads its requests, one after the other. `call` is the story of one: read it
+first. It stands on `attempt` (its turn, and its further attempts), `shared` (an equal call in flight), `exchange` (all the
+ways in which it can end) and `step` (what every call has in common: its facts, its annotation, its record). `entry` is the
+request that a job begins with, on its way to the agent's own port.
+
+On the way: `consider` for what is decided of a call, `ways` for where it goes, `onward` for the head that is sent on,
+`request` and `response` for its two sides, `answers` for what the sidecar says itself. A write needs more: `write` and
+`intent` before its first byte, `claims` while it is in flight, `linger` for what may still come after, `verify` to find out,
+`dead_letters` when nobody does.
 
 What nobody here can read takes another way: `tunnel` (CONNECT) and `redirected` open it, `relay` passes its bytes.
-`plane` holds what all calls share.
+`plane` holds what all calls share, `turns` the calls that wait for theirs.
 """

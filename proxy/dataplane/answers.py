@@ -70,7 +70,7 @@ def own_answer(problem: Problem, annotated: list[bytes], *, close: bool, bodiles
     """Return a whole response of the sidecar's own: `application/problem+json`, annotated.
 
     SDKs that look for it are told whether a retry of their own may help and still fits (`x-should-retry`).
-    `bodiless`: the answer to a HEAD request, which describes the body and leaves it out.
+    A call that is shed is told when to come again, if that is in time. `bodiless`: the answer to a HEAD request, which describes the body and leaves it out.
     """
     body = problem.body()
     error = proxy_error_of(problem.case, problem.reason)
@@ -84,6 +84,10 @@ def own_answer(problem: Problem, annotated: list[bytes], *, close: bool, bodiles
         f"Proxy-Status: waterclock; error={error}\r\n".encode(),
         *annotated,
     ]
+    if problem.retry_after_ms is not None:
+        # In whole seconds (RFC 9110 §10.2.3), and exactly for the SDKs that know this field.
+        lines.append(b"Retry-After: %d\r\n" % max(1, -(-problem.retry_after_ms // 1000)))
+        lines.append(b"Retry-After-Ms: %d\r\n" % max(1, problem.retry_after_ms))
     if close:
         lines.append(b"Connection: close\r\n")
     head = response_head(problem.status, reason_phrase(problem.status), lines)

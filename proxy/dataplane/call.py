@@ -1,14 +1,16 @@
 """One call, from its head to its record.
 
     begin       consider it: where to, what is left, start or refuse
-    hold        a write is held until its body is known, checked against unresolved ones, and written to the journal
+    hold        a write is held until its body is known, and checked against unresolved ones
+    admit       a place among the calls in flight: at once, in its turn, or not (`attempt`)
+    proceed     a write's intent is written to the journal
     open        a connection: one that lies idle, or a fresh one
     send        the head with what is left by now, then the body as it comes
     answered    relay what the upstream says; a write's answer whole, a stream event by event
     deliver     settle, annotate, record
 
 Anything can come in between: the alarm at the allowance, the client's leave, the upstream's failure, a refusal. These
-ends are `exchange`'s subject.
+ends are `exchange`'s subject; that some are followed by another attempt is `attempt`'s.
 """
 
 from __future__ import annotations
@@ -16,16 +18,16 @@ from __future__ import annotations
 from typing import Final
 
 from proxy.core.budget import Limit
-from proxy.core.calls import Kind, Outcome, Phase, Would
+from proxy.core.calls import Kind, Outcome, Phase
 from proxy.core.decision import decide
 from proxy.core.reasons import Reason, outcome_without_connection
+from proxy.core.retries import Failure
 from proxy.core.units import SECOND
-from proxy.core.writes import WriteRecord, repetition
-from proxy.dataplane.consider import consider
-from proxy.dataplane.exchange import Exchange
-from proxy.dataplane.onward import onward_head
+from proxy.dataplane.consider import Considered, consider
+from proxy.dataplane.onward import budget_lines, onward_head
 from proxy.dataplane.relay import Relay
 from proxy.dataplane.request import WAITING_BYTES
+from proxy.dataplane.shared import Shared
 from proxy.dataplane.write import WriteSide
 from proxy.net.connection import UpstreamConnection
 from proxy.net.errors import DialError
@@ -50,7 +52,7 @@ EXPECT_SECONDS: Final = 1.0
 """How long the other side may think about `Expect: 100-continue` before it is sent the body all the same."""
 
 
-class Call(Exchange):
+class Call(Shared):
     """One HTTP call of one client."""
 
     __slots__ = ()
@@ -59,8 +61,21 @@ class Call(Exchange):
 
     def begin(self) -> None:
         """Consider the call, and start or refuse it."""
+        case = self.look()
+        if not self.take(case):
+            decision = case.decision
+            assert decision.refusal is not None
+            self.refuse(decision.refusal, decision.detail)
+            return
+        if case.subscription:
+            self._idle_due = self.arrival + self.policy.subscription_idle
+        self._set_alarm()
+        self.start()
+
+    def look(self) -> Considered:
+        """Return what is decided of the call."""
         plane = self.plane
-        case = consider(
+        return consider(
             self.policy,
             plane.router,
             plane.budgets,
@@ -70,32 +85,26 @@ class Call(Exchange):
             self.arrival,
             self.record_id,
         )
-        if not self.take(case):
-            decision = case.decision
-            assert decision.refusal is not None
-            self.refuse(decision.refusal, decision.detail)
-            return
-        if case.subscription:
-            self._idle_due = self.arrival + self.policy.subscription_idle
-        self._set_alarm()
-        if self.kind is Kind.WRITE:
+
+    def start(self) -> None:
+        """Hold what has to be known first; all else asks for its turn."""
+        has_body = self.head.framing is not Framing.NO_BODY
+        if self.kind is Kind.WRITE or (has_body and self.case.route.max_attempts is not None):
             self._write = WriteSide(self)
             self._write.begin()
         else:
-            self.open()
+            self.admit()
+
+    def proceed(self) -> None:
+        """Begin an attempt: a write's, once its intent is on disk."""
+        if self._write is not None and self.kind is Kind.WRITE:
+            self._write.declare()
+        else:
+            self.go()
 
     def refuse(self, reason: Reason, detail: str) -> None:
         """End the call before anything of it was sent."""
         self._answer(Outcome.REFUSED, reason, detail, self.plane.clock())
-
-    def refuse_repeat(self, first: WriteRecord) -> bool:
-        """Refuse what would repeat an unresolved write. Return True if it goes on all the same (`mode: observe`)."""
-        if not self.enforced:
-            self.would = Would.REFUSE
-            return True
-        detail = repetition(first, self.plane.wall_ms())
-        self._answer(Outcome.REFUSED, Reason.UNRESOLVED_WRITE, detail, self.plane.clock(), first=first)
-        return False
 
     # -- from the client -------------------------------------------------------------------------------------------
 
@@ -122,6 +131,8 @@ class Call(Exchange):
             self.phase = Phase.SENT
         if self._write is not None:
             self._write.ended()
+        elif (digest := self.request.digest()) is not None:
+            self.know_unit_late(digest)
 
     def on_client_congestion(self, congested: bool) -> None:
         """Read from the upstream only as fast as the client does."""
@@ -139,26 +150,36 @@ class Call(Exchange):
         if self._out_of_time(now):
             return
         origin = self.case.target.origin
-        fresher_than = STALE_FOR_WRITES if self.kind is Kind.WRITE else None
-        connection = self.plane.pool.take(origin, now, fresher_than)
+        connection = self.plane.pool.take(origin, now, STALE_FOR_WRITES if self.once else None)
         if connection is not None:
             self._send(connection, now)
         else:
-            self._ticket = self.plane.pool.request(origin, self)
+            self._dial(now)
+
+    def _dial(self, now: int) -> None:
+        """Wait for a fresh connection."""
+        self.waits_since = now
+        self._ticket = self.plane.pool.request(self.case.target.origin, self)
 
     def on_connection(self, connection: UpstreamConnection) -> None:
         """Take the connection that was waited for."""
         self._ticket = None
-        self._send(connection, self.plane.clock())
+        now = self.plane.clock()
+        self.waited(now)
+        self._send(connection, now)
 
     def on_dial_failed(self, error: DialError) -> None:
-        """There is no connection, and nothing was sent."""
+        """There is no connection, and nothing was sent on one."""
         self._ticket = None
         now = self.plane.clock()
-        self._leave_upstream(error.reason, linger=False)
+        self.waited(now)
         outcome = outcome_without_connection(error.reason)
-        if outcome is Outcome.REFUSED or not self._out_of_time(now):
-            self._answer(outcome, error.reason, error.detail, now)
+        if outcome is not Outcome.REFUSED and self._out_of_time(now):
+            return
+        if outcome is Outcome.CONNECT_FAILED and self.try_again(Failure(outcome), now):
+            return
+        self._leave_upstream(error.reason, linger=False)
+        self._answer(self.for_all_attempts(outcome), error.reason, error.detail, now)
 
     def _send(self, connection: UpstreamConnection, now: int) -> None:
         """Send the head, and of the body what is here. What is sent on is computed last."""
@@ -172,16 +193,21 @@ class Call(Exchange):
             connection.expect_early_answer()
         if self.phase is Phase.NOT_SENT:
             self.phase = Phase.SENDING
-            self.sent_at = now
+            if self.sent_at is None:
+                self.sent_at = now
         # The client was told to go on when its body was collected; now the other side is asked before it is sent.
         park = self._write is not None and self.head.expect_continue and self.request.ended
-        self.request.attach(connection, onward_head(self, connection, now), park=park)
+        self.request.attach(connection, self.onward(connection, now), park=park)
         if self.request.sent:
             self.phase = Phase.SENT
         elif park:
             self._timer = self.plane.loop.call_later(EXPECT_SECONDS, self._unpark)
         if not connection.congested:
             self.client.resume_reading()
+
+    def onward(self, connection: UpstreamConnection, now: int) -> bytes:
+        """Return the head that goes out: what is sent on is reckoned now, for this attempt."""
+        return onward_head(self, connection, budget_lines(self, connection, now))
 
     def _unpark(self) -> None:
         """Send the body that waited for `100 Continue`: asked for, or waited for long enough."""
@@ -201,13 +227,16 @@ class Call(Exchange):
                 response.body(event)
             elif type(event) is ResponseHead:
                 if event.status == PROXY_AUTHENTICATION and connection is not None and connection.via_parent:
-                    self._refused_by_parent()
+                    self.refused_by_parent()
                     return
                 self._take_head(event)
             elif type(event) is Trailers:
-                response.trailers = event.fields
+                response.end_with(event.fields)
+                self.partial = response.says_incomplete
             else:
                 last = event
+        if response.copied and response.size > self.policy.writes.hold_back_bytes and self._write is not None:
+            self._write.share_no_more()
         if self._idle_due is not None:
             self._idle_due = self.plane.clock() + self.policy.subscription_idle
         if last is None:
@@ -226,13 +255,6 @@ class Call(Exchange):
         else:
             self.client.resume_reading()
 
-    def _refused_by_parent(self) -> None:
-        """The parent proxy wants credentials of the sidecar: no question for the client, and nothing has reached the tool."""
-        self.phase = Phase.NOT_SENT
-        self._leave_upstream(Reason.PARENT_PROXY_REFUSED, linger=False)
-        detail = "The parent proxy asks for credentials (407); give them in connections.proxy (http://user:password@host:port)."
-        self._answer(Outcome.CONNECT_FAILED, Reason.PARENT_PROXY_REFUSED, detail, self.plane.clock())
-
     def _take_head(self, head: ResponseHead) -> None:
         if head.interim:
             self._take_interim(head)
@@ -240,14 +262,24 @@ class Call(Exchange):
         self._cancel_timer()
         self.phase = Phase.HEAD_RECEIVED
         self.status = head.status
-        held = self.kind is Kind.WRITE and not read_as_it_comes(head.get(b"content-type") or b"")
-        self._response.begin(head, held=held)
+        held = self.holds(head) and not read_as_it_comes(head.get(b"content-type") or b"")
+        held = held or self.may_try_again_after(head)
+        self._response.begin(head, held=held, delegated=self.trusts())
+        self.partial = self._response.says_incomplete
         if held:
             self._timer = self.plane.loop.call_later(
                 self.policy.writes.hold_back_time / SECOND, self._release
             )
         elif self._response.by_event:
             self._set_alarm()
+
+    def holds(self, head: ResponseHead) -> bool:
+        """Say whether an answer is held until it is whole: that to a write, so that a cut can still be told as one."""
+        return self.kind is Kind.WRITE
+
+    def trusts(self) -> bool:
+        """Say whether what an answer says of its own job is passed on: that of a neighbour of our own side."""
+        return self._connection is not None and self._connection.inside
 
     def _take_interim(self, head: ResponseHead) -> None:
         """Relay a 1xx to a client that can take it. `100 Continue` is passed only to one that still waits for it."""
@@ -257,7 +289,7 @@ class Call(Exchange):
             self.client.send(interim_head(head, self.plane.via))
 
     def _release(self) -> None:
-        """Hold the answer to a write no longer: it takes too long, or is too large."""
+        """Hold the answer no longer: it takes too long, or is too large."""
         self._cancel_timer()
         self._response.held = False
         self._relay()
@@ -296,7 +328,10 @@ class Call(Exchange):
     def _answered(self) -> None:
         """The whole answer is here. A write is settled on disk before its caller hears of it."""
         self._cancel_timer()
+        if self.tries_again_after_answer():
+            return
         self.phase = Phase.COMPLETE
+        self.attempt_due = None
         connection, self._connection = self._connection, None
         assert connection is not None
         if self.request.sent and (self.request.size <= WAITING_BYTES or connection.all_arrived):
@@ -315,29 +350,15 @@ class Call(Exchange):
         """The upstream broke off, or broke the rules."""
         now = self.plane.clock()
         connection = self._connection
-        if connection is not None and self._may_resend(connection, problem):
-            connection.abort()
-            self._connection = None
-            self.attempt += 1
-            self.phase = Phase.NOT_SENT
-            self.request.detach()
-            self._ticket = self.plane.pool.request(self.case.target.origin, self)
+        if connection is not None and not self.overdue(now) and self.may_resend(connection, problem):
+            self.begin_anew(now)
+            self._dial(now)
             return
         reason = _BROKEN.get(problem.reason, Reason.PROTOCOL_ERROR)
-        if not self._out_of_time(now):
-            self._leave_upstream(reason, linger=False)
-            self._give_up(Outcome.UPSTREAM_FAILED, reason, problem.detail, now)
-
-    def _may_resend(self, connection: UpstreamConnection, problem: WireFault) -> bool:
-        """Whether a read met a connection that the other side had closed for idleness, and can simply be asked again."""
-        return (
-            problem.reason == "closed_before_response"
-            and connection.uses > 1
-            and self.head.method in ("GET", "HEAD")
-            and self.kind is Kind.READ
-            and self.head.framing is Framing.NO_BODY
-            and self.attempt == 1
-        )
+        if self._out_of_time(now) or self.try_again(Failure(Outcome.UPSTREAM_FAILED), now):
+            return
+        self._leave_upstream(reason, linger=False)
+        self._give_up(Outcome.UPSTREAM_FAILED, reason, problem.detail, now)
 
     def _switch(self, rest: bytes) -> None:
         """The upstream has agreed to leave HTTP: from here on bytes are passed both ways."""
@@ -353,6 +374,8 @@ class Call(Exchange):
         now = self.plane.clock()
         if self._write is not None and self._write.intent is not None:
             self._write.intent.delivered()  # by this agreement; what follows is no call any more
+        if self._write is not None:
+            self._write.let_go(None)
         self.kind = Kind.OPAQUE
         self.relayed = len(rest)
         head = self._rendered_head("in_progress", now, close=False)

@@ -35,10 +35,16 @@ one, again and again."""
 
 
 class Client(asyncio.Protocol):
-    """One client connection. `original`: where it was going before iptables redirected it."""
+    """One client connection. `original`: where it was going before iptables redirected it.
 
-    def __init__(self, plane: Plane, original: tuple[str, int] | None = None) -> None:
+    `serves` makes what its requests become; a CONNECT is a tunnel where they become calls.
+    """
+
+    def __init__(
+        self, plane: Plane, original: tuple[str, int] | None = None, serves: type[Call] = Call
+    ) -> None:
         """Wait for a transport."""
+        self._serves = serves
         self.plane = plane
         self.original = original
         self.congested = False
@@ -257,7 +263,8 @@ class Client(asyncio.Protocol):
         if type(event) is RequestHead:
             if not self._closing:
                 self.body_open = True
-                made = Connect if event.method == "CONNECT" else Call
+                tunnels = event.method == "CONNECT" and self._serves is Call
+                made = Connect if tunnels else self._serves
                 self._call = call = made(self.plane, self, event, self._arrival)
                 call.begin()
         elif event is END:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from proxy.core.budget import UNLIMITED, Budget
-from proxy.core.budgets import Budgets
 from proxy.core.calls import Kind, kind_of_method
 from proxy.core.decision import UNLIMITED_STEP, Decision, decide, too_deep
 from proxy.core.kinds import early_kind
+from proxy.core.ledger import Ledger
 from proxy.core.limits import NOTHING_STATED, Limits, MalformedLimit, read_limits
 from proxy.core.policy import Correlation, OnMissing, Policy, Route
 from proxy.core.reasons import Reason
@@ -28,7 +28,7 @@ class Considered(NamedTuple):
     """What is known and decided of a call from its head alone.
 
     `sendable`: it has somewhere to go, so that `mode: observe` can let it pass. `subscription`: a standing ear and no
-    step (an upgrade or an event stream without a stated budget). `extended`: it stated more than is left of its budget.
+    step (an upgrade or an event stream without a stated budget). `extended`: it stated more than is left of its budget. `opened`: its budget begins with it.
     """
 
     target: Target
@@ -40,12 +40,13 @@ class Considered(NamedTuple):
     sendable: bool = True
     subscription: bool = False
     extended: bool = False
+    opened: bool = False
 
 
 def consider(
     policy: Policy,
     router: Router,
-    budgets: Budgets,
+    budgets: Ledger,
     own: OwnPorts,
     head: RequestHead,
     original: tuple[str, int] | None,
@@ -73,7 +74,7 @@ def consider(
     except MalformedLimit as malformed:
         decision = Decision(UNLIMITED, None, Reason.MALFORMED, f"The header {malformed}.")
         return Considered(target, route, NOTHING_STATED, kind, None, decision)
-    names_budget = limits.trace_id is not None and budgets.get(limits.trace_id) is not None
+    names_budget = limits.trace_id is not None and budgets.by_trace(limits.trace_id) is not None
     if not limits.stated and not names_budget and listens(head):
         decision = too_deep(policy, limits) or UNLIMITED_STEP
         return Considered(target, route, limits, kind, None, decision, subscription=True)
@@ -88,7 +89,7 @@ def limits_of(policy: Policy, route: Route, head: RequestHead) -> Limits:
 
 def weighed(
     policy: Policy,
-    budgets: Budgets,
+    budgets: Ledger,
     arrival: int,
     fresh_id: str,
     target: Target,
@@ -109,8 +110,19 @@ def weighed(
         return Considered(
             target, route, limits, kind, None, Decision(UNLIMITED, None, Reason.NO_BUDGET, detail)
         )
+    if budget is not None and budget.depth > limits.depth:
+        limits = limits._replace(depth=budget.depth)  # its entry request has been delegated that often
     decision = decide(policy, route, limits, budget, arrival)
-    return Considered(target, route, limits, kind, budget, decision, extended=found.extended)
+    return Considered(
+        target,
+        route,
+        limits,
+        kind,
+        budget,
+        decision,
+        extended=found.extended,
+        opened=found.opened,
+    )
 
 
 def listens(head: RequestHead) -> bool:

@@ -13,10 +13,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from proxy.core.admission import Task
 from proxy.core.budget import Limit
 from proxy.core.calls import Outcome, Phase, Would
 from proxy.core.reasons import Reason
-from proxy.core.units import MILLISECOND, exact_ms
+from proxy.core.units import MILLISECOND, SECOND, exact_ms
 from proxy.core.writes import LateAnswer, WriteRecord
 from proxy.dataplane.linger import Linger
 from proxy.dataplane.plane import Plane
@@ -46,9 +47,23 @@ _BOUNDS: Final[dict[Limit, str]] = {
 
 
 class Exchange(Step):
-    """The state of one request and its answer. `call` tells how it goes well."""
+    """The state of one request and its answer. `call` tells how it goes well.
 
-    __slots__ = ("_connection", "_idle_due", "_response", "_ticket", "_timer", "_write", "client", "request")
+    `task`: there while the call waits for its turn.
+    """
+
+    __slots__ = (
+        "_backoff",
+        "_connection",
+        "_idle_due",
+        "_response",
+        "_ticket",
+        "_timer",
+        "_write",
+        "client",
+        "request",
+        "task",
+    )
 
     def __init__(self, plane: Plane, client: Client, head: RequestHead, arrival: int) -> None:
         """Take the head; nothing happens yet."""
@@ -60,30 +75,41 @@ class Exchange(Step):
         self._ticket: Ticket | None = None
         self._write: WriteSide | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._backoff: asyncio.TimerHandle | None = None
         self._idle_due: int | None = None
+        self.task: Task | None = None
 
     # -- the good end ----------------------------------------------------------------------------------------------
 
-    def _deliver(self, error: Exception | None = None) -> None:
-        """Pass on the rest of a whole answer. `error`: the journal could not take it in, and will say so itself."""
+    def _deliver(self, error: Exception | None = None, *, reason: Reason | None = None) -> None:
+        """Pass on the rest of a whole answer. `error`: the journal could not take it in, and will say so itself.
+
+        `reason`: how it came to be, where it is not the answer to this very call.
+        """
         if self.ended:
             return
         now = self.plane.clock()
         response = self._response
         keep = self._keeps()
+        if response.head_sent:
+            response.last_lines += self.last_lines(now)
         data = response.pending(ended=True)
         if not response.head_sent:
-            data = self._rendered_head(Outcome.COMPLETED, now, close=not keep) + data
+            data = self._rendered_head(Outcome.COMPLETED, now, close=not keep, reason=reason) + data
         self.client.send(data)
         if self._write is not None and self._write.intent is not None:
             self._write.intent.delivered()
-        self._end(Outcome.COMPLETED, None, now, keep=keep)
+        self._end(Outcome.COMPLETED, reason, now, keep=keep)
 
-    def _rendered_head(self, outcome: str, now: int, *, close: bool) -> bytes:
+    def _rendered_head(self, outcome: str, now: int, *, close: bool, reason: Reason | None = None) -> bytes:
         retry = self.retry(Outcome.COMPLETED, now) if outcome is Outcome.COMPLETED else None
         return self._response.rendered_head(
-            self.plane.via, self.annotation(outcome, now, retry, None), close=close
+            self.plane.via, self.annotation(outcome, now, retry, reason), close=close
         )
+
+    def last_lines(self, now: int) -> list[bytes]:
+        """Return what there is to say after an answer that has passed as it came (trailers)."""
+        return []
 
     def _keeps(self) -> bool:
         """Whether the client's connection can serve another request after this one."""
@@ -97,8 +123,13 @@ class Exchange(Step):
         if self.phase is Phase.COMPLETE:
             self._no_longer_wait_for_the_disk(now)
             return
-        if self.due is not None and now >= self._cut_at(self.due):
+        task = self.task
+        if task is not None and task.latest is not None and now >= task.latest:
+            self._too_late(task, now)
+        elif self.due is not None and now >= self._cut_at(self.due):
             self._cut(now)
+        elif self.attempt_due is not None and now >= self._cut_at(self.attempt_due):
+            self._attempt_over(now)
         elif self._idle_due is not None and now >= self._idle_due:
             self._fall_silent(now)
         if not self.ended:
@@ -122,7 +153,11 @@ class Exchange(Step):
 
     def _set_alarm(self) -> None:
         """Set the client's alarm to what comes first."""
-        if self.due is not None:
+        if self.attempt_due is not None and (self.due is None or self.attempt_due < self.due):
+            self.client.alarm.set(self._cut_at(self.attempt_due))
+        elif self.task is not None and self.task.latest is not None:
+            self.client.alarm.set(self.task.latest)
+        elif self.due is not None:
             self.client.alarm.set(self._cut_at(self.due))
         elif self._idle_due is not None:
             self.client.alarm.set(self._idle_due)
@@ -150,11 +185,36 @@ class Exchange(Step):
             self.would = Would.CUT
             self.due = None
             return
-        bound = self.case.decision.allowance.bound
-        allowed = exact_ms(self.case.decision.allowance.ns or 0)
+        first = self._write.joined_to() if self._write is not None else None
+        if first is not None:
+            self.refuse_repeat(first)
+            return
+        allowance = self.case.decision.allowance
+        self._cut_by(allowance.bound, exact_ms(allowance.ns or 0), now)
+
+    def _cut_by(self, bound: Limit, allowed_ms: float, now: int, *, what: str = "The call") -> None:
         self._leave_upstream(bound, linger=True)
-        detail = f"The call was allowed {allowed:g} ms ({_BOUNDS[bound]}) and was cut then."
+        detail = f"{what} was allowed {allowed_ms:g} ms ({_BOUNDS[bound]}) and was cut then."
         self._give_up(Outcome.DEADLINE_EXCEEDED, bound, detail, now)
+
+    def leave_queue(self, now: int) -> None:
+        """Wait for a turn no longer: it has come, or never will."""
+        self.task = None
+        self.queued = now - max(self.arrival, self.ready_at)
+
+    # -- what `attempt` and `call` have to say of it -----------------------------------------------------------------
+
+    def _too_late(self, task: Task, now: int) -> None:
+        """Give up waiting for a turn."""
+        raise NotImplementedError
+
+    def _attempt_over(self, now: int) -> None:
+        """One of several attempts has taken its time."""
+        raise NotImplementedError
+
+    def refuse_repeat(self, first: WriteRecord) -> bool:
+        """Refuse what would repeat another call."""
+        raise NotImplementedError
 
     # -- who leaves first ------------------------------------------------------------------------------------------
 
@@ -190,17 +250,24 @@ class Exchange(Step):
     # -- what all ends share ---------------------------------------------------------------------------------------
 
     def _leave_upstream(self, reason: str, *, linger: bool) -> None:
-        """Let go of the upstream, and settle what is known of a write by now."""
+        """Let go of the upstream, or of the wait for it, and settle what is known of a write by now."""
         self._cancel_timer()
         if self._ticket is not None:
             self._ticket.cancel()
             self._ticket = None
+        if self._backoff is not None:
+            self._backoff.cancel()
+            self._backoff = None
+        if self.task is not None:
+            self.plane.turns.leave(self.task)
+            self.leave_queue(self.plane.clock())
         connection, self._connection = self._connection, None
         intent = self._write.intent if self._write is not None else None
         if intent is not None and self.phase is Phase.NOT_SENT:
             intent.withdraw()
         elif intent is not None and self.phase is not Phase.COMPLETE:
             intent.lost(self.phase, reason)
+            self.plane.verifier.watch(intent.record, self.case.route, self.case.target, self.head)
             if linger and connection is not None and self.request.sent:
                 Linger(self.plane, intent, connection, self._response.for_linger(), self.arrival)
                 return
@@ -220,12 +287,21 @@ class Exchange(Step):
         self._break_off(outcome, reason, now)
 
     def _answer(
-        self, outcome: Outcome, reason: str, detail: str, now: int, *, first: WriteRecord | None = None
+        self,
+        outcome: Outcome,
+        reason: str,
+        detail: str,
+        now: int,
+        *,
+        first: WriteRecord | None = None,
+        wait: int = SECOND,
     ) -> None:
-        """Give an answer of our own."""
+        """Give an answer of our own. `first`: the write it would repeat; `wait`: until a call that is shed may come again."""
         self._response.discard()
         keep = self._keeps_after_own_answer() and reason is not Reason.MALFORMED
-        self.client.send(self.own_answer(outcome, reason, detail, now, close=not keep, first=first))
+        self.client.send(
+            self.own_answer(outcome, reason, detail, now, close=not keep, first=first, wait=wait)
+        )
         self._end(outcome, reason, now, keep=keep)
 
     def _keeps_after_own_answer(self) -> bool:
@@ -239,15 +315,20 @@ class Exchange(Step):
 
     def _break_off(self, outcome: Outcome, reason: str, now: int) -> None:
         """End a response in the middle, so that nobody takes it for complete."""
-        self.relayed = self._response.relayed
-        self.finish(outcome, reason, now)
+        self._finish(outcome, reason, now)
         self.client.break_off(reset=self._response.ends_with_close)
 
     def _end(self, outcome: Outcome, reason: str | None, now: int, *, keep: bool) -> None:
         """Record, and leave the client to its next request."""
-        self.relayed = self._response.relayed
-        self.finish(outcome, reason, now)
+        self._finish(outcome, reason, now)
         self.client.call_done(keep=keep)
+
+    def _finish(self, outcome: Outcome, reason: str | None, now: int) -> None:
+        self.relayed = self._response.relayed
+        write = self._write
+        self.finish(outcome, reason, now)
+        if write is not None:
+            write.let_go(self._response.shared() if outcome is Outcome.COMPLETED else None)
 
     def _answer_so_far(self, *, whole: bool = True) -> LateAnswer | None:
         return self._response.as_answer(exact_ms(self.plane.clock() - self.arrival), whole=whole)

@@ -61,17 +61,17 @@ class Intent:
         """Give up on the answer: from here on the effect is uncertain."""
         self._keep(replace(self.record.after(WriteEvent.LOST), phase=phase, reason=reason))
 
-    def answered_late(self, answer: LateAnswer) -> None:
+    def answered_late(self, answer: LateAnswer, *, partial: bool) -> None:
         """Keep the answer that came after the caller had been told that the effect is uncertain.
 
-        Someone may have settled the record in the meantime; the answer is evidence, so it is kept all the same.
+        `partial`: it says of a delegated job that its work is not complete. Someone may have settled the record in the
+        meantime; the answer is evidence, so it is kept all the same.
         """
         current = self._plane.book.get(self.record.id) or self.record
         if (current.state, WriteEvent.ANSWERED) in TRANSITIONS:
-            current = replace(current.after(WriteEvent.ANSWERED), resolved_by="late answer")
-        self._keep(replace(current, phase=Phase.COMPLETE, answer=answer))
+            current = current.settled(WriteEvent.ANSWERED, "late answer", self._plane.wall_ms())
+        self._keep(replace(current, phase=Phase.COMPLETE, answer=answer), partial=partial)
 
-    def _keep(self, record: WriteRecord) -> None:
+    def _keep(self, record: WriteRecord, *, partial: bool = False) -> None:
         self.record = record
-        self._plane.book.put(record)
-        self._plane.journal.put(record)
+        self._plane.keep(record, partial=partial)

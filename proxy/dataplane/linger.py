@@ -15,7 +15,7 @@ from proxy.dataplane.intent import Intent
 from proxy.dataplane.plane import Plane
 from proxy.dataplane.response import ResponseSide
 from proxy.net.connection import UpstreamConnection
-from proxy.wire.events import END, Event, ResponseHead, WireFault
+from proxy.wire.events import END, Event, ResponseHead, Trailers, WireFault
 
 MOST_BYTES: Final = MEBIBYTE
 """How much of a late answer is read. A longer one leaves its write uncertain: nobody waits for all that."""
@@ -47,6 +47,11 @@ class Linger:
         connection.hand_over(self)
         connection.resume_reading()
 
+    @property
+    def record_id(self) -> str:
+        """The id of the write's record."""
+        return self._intent.record.id
+
     def on_response(self, events: list[Event]) -> None:
         """Take more of the answer. The connection is not used again: its exchange has not ended cleanly."""
         for event in events:
@@ -58,11 +63,13 @@ class Linger:
                     return
             elif type(event) is ResponseHead:
                 if not event.interim:
-                    self._response.begin(event, held=True)
+                    self._response.begin(event, held=True, delegated=self._connection.inside)
+            elif type(event) is Trailers:
+                self._response.end_with(event.fields)
             elif event is END:
                 answer = self._response.as_answer(exact_ms(self._plane.clock() - self._arrival))
                 if answer is not None:
-                    self._intent.answered_late(answer)
+                    self._intent.answered_late(answer, partial=self._response.says_incomplete)
                 self._stop()
                 return
             elif type(event) is WireFault:

@@ -8,14 +8,26 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from proxy.core.budgets import Budgets
+from proxy.core.admission import Scheduler
+from proxy.core.attempts import Attempts
+from proxy.core.budget import Budget
+from proxy.core.entry import EntryRecord
+from proxy.core.history import Counts
+from proxy.core.ledger import Ledger
 from proxy.core.policy import Policy
+from proxy.core.retries import RetryBudget
 from proxy.core.routing import Router
 from proxy.core.step import StepRecord
-from proxy.core.writes import WriteBook, WriteRecord
+from proxy.core.verdict import Verdict, counts_of, verdict_of
+from proxy.core.writes import WriteBook, WriteRecord, WriteState
+from proxy.dataplane.claims import Claims
+from proxy.dataplane.dead_letters import give_up_overdue
+from proxy.dataplane.turns import Turns
+from proxy.dataplane.verify import Verifier
 from proxy.net.dial import Dialer
 from proxy.net.own import OwnPorts
 from proxy.net.peer import PeerSockets
@@ -38,6 +50,9 @@ class Observer(Protocol):
     def step(self, record: StepRecord) -> None:
         """Take the record of a step that has ended."""
 
+    def entry(self, record: EntryRecord) -> None:
+        """Take the record of an entry request that has ended."""
+
     def malformed(self, reason: str) -> None:
         """Take note of bytes that were no request."""
 
@@ -46,6 +61,24 @@ class Observer(Protocol):
 
     def extension_ignored(self) -> None:
         """Take note of a stated budget that was larger than what is left."""
+
+    def budget_opened(self) -> None:
+        """Take note of a budget that has been opened."""
+
+    def budget_closed(self, verdict: Verdict, counts: Counts) -> None:
+        """Take note of a budget that is finished, closed or run out of time, and what is to be said of its job."""
+
+    def retried(self, route: str) -> None:
+        """Take note of an attempt that the sidecar makes again by itself."""
+
+    def retry_withheld(self, route: str, why: str) -> None:
+        """Take note of a retry that the route asks for and that is not made."""
+
+    def joined(self, route: str) -> None:
+        """Take note of a call that waits for the answer of an equal one in flight."""
+
+    def verified(self, route: str, found: str) -> None:
+        """Take note of what a question after an uncertain write has found."""
 
 
 class Served(Protocol):
@@ -60,6 +93,14 @@ class Served(Protocol):
 
     def stop(self) -> None:
         """End now, and say so where it can still be said."""
+
+
+class Lingering(Protocol):
+    """Somebody who listens for the late answer of a write."""
+
+    @property
+    def record_id(self) -> str:
+        """The id of the write's record."""
 
 
 class Plane:
@@ -90,8 +131,15 @@ class Plane:
         self.journal = journal
         self.book = book
         self.observer = observer
-        self.budgets = Budgets()
+        self.budgets = Ledger(policy.ledger)
+        self.scheduler = Scheduler(policy)
+        self.turns = Turns(self.scheduler, clock)
+        self.attempts = Attempts()
+        self.retry_budgets: dict[str, RetryBudget] = {}
+        self.claims = Claims()
+        self.jitter: Callable[[], float] = random.random
         self.own = own
+        self.inbound = policy.listen.inbound
         self.peers = PeerSockets()
         self.via = f"waterclock-{name}".encode()
         self.draining = False
@@ -99,13 +147,44 @@ class Plane:
         self.in_flight = 0
         self.clients: set[Served] = set()
         self.relays: set[Served] = set()
-        self.lingering: set[object] = set()
+        self.lingering: set[Lingering] = set()
+        self.verifier = Verifier(self)
         self._prefix = name
         self._ids = itertools.count(1)
 
     def fresh_id(self) -> str:
         """Return an id that no other process, and no other call of this one, uses."""
         return f"{self._prefix}-{next(self._ids):x}"
+
+    def budget_finished(self, budget: Budget, now: int) -> None:
+        """Take note that a budget is finished: closed, or run out of time."""
+        self.observer.budget_closed(verdict_of(budget, now), counts_of(budget))
+
+    def attend(self) -> None:
+        """See to what time alone brings: budgets that have run out, writes that have outlived their hold."""
+        now = self.clock()
+        give_up_overdue(self)
+        self.budgets.sweep(now)
+        for budget in self.budgets.run_out():
+            self.budget_finished(budget, now)
+
+    def keep(self, record: WriteRecord, *, partial: bool = False) -> None:
+        """Take a record, or a new state of one, into the book and the journal. `partial`: not all of its work is done."""
+        self.book.put(record)
+        self.journal.put(record)
+        if record.state not in (WriteState.INTENT, WriteState.UNCERTAIN, WriteState.DEAD_LETTERED):
+            self.budgets.settled(record.budget_id, record.id, happened=record.happened and not partial)
+
+    def lingering_for(self) -> Iterator[str]:
+        """Return the records of the writes whose late answers are listened for."""
+        return (each.record_id for each in self.lingering)
+
+    def retry_budget(self, route: str) -> RetryBudget:
+        """Return the retry budget of a route."""
+        budget = self.retry_budgets.get(route)
+        if budget is None:
+            budget = self.retry_budgets[route] = RetryBudget()
+        return budget
 
     def ended(self) -> None:
         """Take note that a step, the listening for a late answer, or a client's connection has ended."""
@@ -125,6 +204,7 @@ class Plane:
         """Break off whatever is left."""
         for served in (*self.relays, *self.clients):
             served.stop()
+        self.verifier.close()
         self.pool.close()
         self.peers.close()
 
@@ -134,3 +214,5 @@ class Plane:
             self.pool.forget()  # what lies idle may lead through a parent proxy that is one no more
         self.policy = policy
         self.router = Router(policy)
+        self.budgets.bounds = policy.ledger
+        self.turns.hand(self.scheduler.adopt(policy, self.clock()))

@@ -22,7 +22,7 @@ MANY_PARTS: Final = 4096
 class RequestSide:
     """One request's body and where it has got to."""
 
-    __slots__ = ("_connection", "_digest", "_parked", "_parts", "ended", "head", "size", "trailers")
+    __slots__ = ("_connection", "_digest", "_keeps", "_parked", "_parts", "ended", "head", "size", "trailers")
 
     def __init__(self, head: RequestHead) -> None:
         """Begin with nothing of the body."""
@@ -34,6 +34,16 @@ class RequestSide:
         self._connection: UpstreamConnection | None = None
         self._parked = False
         self._digest: blake2b | None = None
+        self._keeps = 0
+
+    def keep(self, most: int) -> None:
+        """Keep the body after it was sent, up to a size, so that it can be sent again."""
+        self._keeps = most
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether all of the body so far is still here."""
+        return self.head.framing is Framing.NO_BODY or self._connection is None or self.size <= self._keeps
 
     @property
     def sent(self) -> bool:
@@ -61,11 +71,14 @@ class RequestSide:
         self.size += len(data)
         if self._digest is not None:
             self._digest.update(data)
-        if self._connection is None or self._parked:
+        waits = self._connection is None or self._parked
+        if waits or self.size <= self._keeps:
             self._parts.append(data)
             if len(self._parts) >= MANY_PARTS:
                 self._parts = [b"".join(self._parts)]
-        else:
+        elif self._keeps:
+            self._parts.clear()
+        if self._connection is not None and not self._parked:
             self._connection.write(chunk(data) if self.head.framing is Framing.CHUNKED else data)
 
     def end(self) -> None:
@@ -82,11 +95,11 @@ class RequestSide:
         connection.write(head + body if len(body) <= WAITING_BYTES else head)
         if len(body) > WAITING_BYTES:
             connection.write(body)
-        if not park:
+        if not park and self.size > self._keeps:
             self._parts.clear()
 
     def detach(self) -> None:
-        """Let go of a connection that took nothing, to send the same on another. Only for a request without a body."""
+        """Let go of a connection, to send the same on another; only while it is `repeatable`."""
         self._connection = None
 
     def unpark(self) -> None:
@@ -94,7 +107,8 @@ class RequestSide:
         if self._parked and self._connection is not None:
             self._parked = False
             self._connection.write(self._rendered())
-            self._parts.clear()
+            if self.size > self._keeps:
+                self._parts.clear()
 
     def _rendered(self) -> bytes:
         """Return what has been collected, in the framing that the head announced."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from proxy.core.writes import LateAnswer
+from proxy.dataplane.claims import Answer
 from proxy.dataplane.request import MANY_PARTS
 from proxy.wire.events import Field, Framing, RequestHead, ResponseHead
 from proxy.wire.eventstream import EventBoundary, error_event
@@ -19,6 +20,7 @@ from proxy.wire.render import LAST_CHUNK, chunk, last_chunk_with, line, lines, r
 KEPT_BYTES: Final = 65_536
 """How much of a late answer's body is kept with the record."""
 
+_VERDICT: Final = (b"budget-steps", b"budget-verdict")
 _SECRET_FIELDS: Final = frozenset(
     {b"set-cookie", b"authorization", b"www-authenticate", b"proxy-authenticate"}
 )
@@ -30,11 +32,15 @@ class ResponseSide:
     __slots__ = (
         "_boundary",
         "_chunked",
+        "_copy",
+        "_delegated",
         "_parts",
         "_request",
+        "_verdict",
         "head",
         "head_sent",
         "held",
+        "last_lines",
         "relayed",
         "size",
         "trailers",
@@ -48,16 +54,25 @@ class ResponseSide:
         self.size = 0
         self.relayed = 0
         self.trailers: list[Field] = []
+        self.last_lines: list[bytes] = []  # trailers of our own
         self._request = request
+        self._delegated = False
+        self._verdict: list[tuple[bytes, bytes]] = []
         self._parts: list[bytes] = []
         self._chunked = False
         self._boundary: EventBoundary | None = None
+        self._copy: list[bytes] | None = None
 
     # -- from the upstream -----------------------------------------------------------------------------------------
 
-    def begin(self, head: ResponseHead, *, held: bool) -> None:
-        """Take the final head. `held`: pass nothing on until `release` or the end."""
+    def begin(self, head: ResponseHead, *, held: bool, delegated: bool = False) -> None:
+        """Take the final head. `held`: pass nothing on until `release` or the end.
+
+        `delegated`: what it says of its own job (`Budget-Verdict`) is taken for true, and passed on.
+        """
         self.head = head
+        self._delegated = delegated
+        self._verdict = [(name, value) for name in _VERDICT if (value := head.get(name))] if delegated else []
         self.held = held
         unsized = head.framing is Framing.CHUNKED or head.framing is Framing.UNTIL_CLOSE
         self._chunked = unsized and self._request.minor == 1
@@ -67,12 +82,28 @@ class ResponseSide:
     def body(self, data: bytes) -> None:
         """Take a part of the body."""
         self.size += len(data)
+        if self._copy is not None:
+            self._copy.append(data)
         if self._boundary is not None:
             data = self._boundary.feed(data)
         if data:
             self._parts.append(data)
             if len(self._parts) >= MANY_PARTS:
                 self._parts = [b"".join(self._parts)]
+
+    def end_with(self, trailers: list[Field]) -> None:
+        """Take what follows a chunked body. A delegated job says there how it went, if its head had to leave too early."""
+        self.trailers = trailers
+        said = [(lower, value) for lower, _, value in trailers if lower in _VERDICT]
+        if said and self._delegated:
+            self._verdict = said
+            if self.head_sent:
+                self.last_lines = [line(name.title(), value) for name, value in said]
+
+    @property
+    def says_incomplete(self) -> bool:
+        """Whether this is the answer of a delegated job whose own work did not complete."""
+        return any(name == b"budget-verdict" and value[:10] == b"incomplete" for name, value in self._verdict)
 
     @property
     def by_event(self) -> bool:
@@ -91,6 +122,11 @@ class ResponseSide:
             and content_type[:17].lower() == b"text/event-stream"
             and head.get(b"content-encoding") is None
         )
+
+    @property
+    def has_trailers(self) -> bool:
+        """Whether something can still be said after the body."""
+        return self._chunked
 
     @property
     def ends_with_close(self) -> bool:
@@ -116,7 +152,9 @@ class ResponseSide:
         framed = chunk(body) if body else b""
         if not ended:
             return framed
-        return framed + (last_chunk_with(self.trailers) if self.trailers else LAST_CHUNK)
+        if not self.trailers and not self.last_lines:
+            return framed + LAST_CHUNK
+        return framed + last_chunk_with(self.trailers, self.last_lines)
 
     def rendered_head(self, pseudonym: bytes, annotated: list[bytes], *, close: bool) -> bytes:
         """Return the head for the client."""
@@ -125,6 +163,7 @@ class ResponseSide:
         self.head_sent = True
         rendered = lines(head.fields, dropped(head))
         rendered += annotated
+        rendered += [line(name.title(), value) for name, value in self._verdict]
         if self._chunked:
             rendered.append(b"Transfer-Encoding: chunked\r\n")
         if close:
@@ -150,13 +189,35 @@ class ResponseSide:
         """Let go of what has not been passed on: the client gets another answer."""
         self._parts.clear()
 
+    # -- for others ------------------------------------------------------------------------------------------------
+
+    @property
+    def copied(self) -> bool:
+        """Whether a copy is kept."""
+        return self._copy is not None
+
+    def keep_copy(self) -> None:
+        """Keep the whole body, for calls that wait for the same answer. Nothing of it may have been passed on."""
+        if self._copy is None:
+            self._copy = list(self._parts)
+
+    def drop_copy(self) -> None:
+        """Keep it no longer."""
+        self._copy = None
+
+    def shared(self) -> Answer | None:
+        """Return the whole answer for those who wait for it, if it was kept."""
+        if self._copy is None or self.head is None:
+            return None
+        return Answer(self.head, b"".join(self._copy), self.trailers, self._delegated)
+
     # -- for the record --------------------------------------------------------------------------------------------
 
     def for_linger(self) -> ResponseSide:
         """Return a side of its own for a late answer, with what was held of it so far."""
         late = ResponseSide(self._request)
         if self.head is not None:
-            late.begin(self.head, held=True)
+            late.begin(self.head, held=True, delegated=self._delegated)
             late.size = self.size
             late._parts = list(self._parts)
         return late

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from proxy.core.budget import UNLIMITED
-from proxy.core.budgets import Budgets
 from proxy.core.calls import Kind, Outcome, Phase, Would
 from proxy.core.decision import Decision
+from proxy.core.ledger import Ledger
 from proxy.core.limits import NOTHING_STATED, MalformedLimit
 from proxy.core.policy import Policy, Tunnel
 from proxy.core.reasons import Reason, outcome_without_connection
@@ -38,7 +38,7 @@ _CONNECT_PORT = 443
 def consider_tunnel(
     policy: Policy,
     router: Router,
-    budgets: Budgets,
+    budgets: Ledger,
     own: OwnPorts,
     head: RequestHead,
     address: str | None,

@@ -76,9 +76,9 @@ def chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data) if data else b""
 
 
-def last_chunk_with(trailers: Sequence[Field]) -> bytes:
-    """Render the end of a chunked body, with those of its trailers that may be passed on."""
-    return _head(b"0\r\n", lines(relayed_trailers(trailers), frozenset()))
+def last_chunk_with(trailers: Sequence[Field], own: Sequence[bytes] = ()) -> bytes:
+    """Render the end of a chunked body, with those of its trailers that may be passed on, and lines of our own."""
+    return _head(b"0\r\n", [*lines(relayed_trailers(trailers), frozenset()), *own])
 
 
 def _head(first: bytes, field_lines: Sequence[bytes]) -> bytes:

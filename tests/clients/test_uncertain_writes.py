@@ -102,9 +102,10 @@ def test_committed_and_unavailable(
     failed = client.post(call)
     steps = sidecar.records_of(call.budget, len(tool.requests))
     assert len(steps) == len(tool.requests) == len(tool.whole), "what the client sent, and nothing more"
-    assert {(step["outcome"], step["effect"], step["status"], step["attempt"]) for step in steps} == {
+    assert {(step["outcome"], step["effect"], step["status"], step["tries"]) for step in steps} == {
         ("completed", "reported", 503, 1)
     }
+    assert [step["attempt"] for step in steps] == list(range(1, len(steps) + 1)), "each is known as the next one"
     assert (len(steps) > 1) == client.insists, "its own retries are on"
     assert uncertain(sidecar, call) == []
     if failed.status is not None:

@@ -156,6 +156,21 @@ def test_a_large_write_is_known_by_its_key_first_and_its_content_later() -> None
     assert client.statuses == [424, 424, 200]
 
 
+def test_the_fingerprint_of_a_streamed_write_is_that_of_its_content() -> None:
+    """In a job as outside of one, so that a repetition is known when it can be."""
+    fingerprints = set()
+    for budget in (None, "b"):
+        world = World(Policy(writes=Writes(fingerprint_bytes=10)))
+        world.client().asks("POST", body=b"x" * 100, Budget_Id=budget)
+        (kept,) = world.journal.kept.values()
+        fingerprints.add(kept.fingerprint)
+        world.upstream().breaks_off()
+        book = WriteBook([*world.journal.kept.values()])
+        later = World(book=book)
+        assert later.client().asks("POST", body=b"x" * 100, Budget_Id="c").statuses == [424]
+    assert len(fingerprints) == 1
+
+
 @pytest.mark.parametrize("idle_ms", [900, 1100])
 @pytest.mark.parametrize("method", ["POST", "PUT", "GET"])
 def test_no_write_goes_out_on_a_stale_connection(method: str, idle_ms: int) -> None:
@@ -223,17 +238,30 @@ def test_the_guard_knows_what_is_in_doubt_and_what_is_not() -> None:
     assert world.book.get(first).state == "not_applied"  # type: ignore[union-attr]
 
 
-def test_the_guard_lets_go_after_a_while() -> None:
-    """After writes.hold an unresolved write blocks nothing any more; it is still known."""
+def test_the_guard_does_not_let_go_by_itself() -> None:
+    """After writes.hold an unresolved write is a dead letter, and refused as one; what has happened blocks no longer."""
     world = World()
-    client = world.client().asks("POST", body=b"{}")
+    unresolved, unheard = world.client(), world.client()
+    unresolved.asks("POST", body=b"{}")
     world.upstream().breaks_off()
-    world.advance(15 * 60_000 + 1)
-    world.client().asks("POST", body=b"{}")
-    world.upstream().answers()
-    assert client.statuses == [424]
-    assert [record.outcome for record in world.records] == ["upstream_failed", "completed"]
-    assert world.book.pending() == 1
+    unheard.asks("POST", body=b"[]")
+    world.journal.held = True
+    world.upstream().answers(b"made", 201)
+    unheard.leaves()
+    world.journal.held = False
+    world.journal.release()
+    for later, reasons in (
+        (0, ["unresolved_write", "unresolved_write"]),
+        (15 * 60_000 + 1, ["dead_lettered", None]),
+    ):
+        world.advance(later)
+        for body in (b"{}", b"[]"):
+            world.client().asks("POST", body=body)
+        if later:
+            world.upstream().answers()
+        assert [record.reason for record in world.records[-2:]] == reasons
+    assert unresolved.statuses == [424]
+    assert (world.book.pending(), world.book.dead()) == (0, 1)
 
 
 def test_what_was_found_on_disk_blocks_too() -> None:

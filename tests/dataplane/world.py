@@ -18,17 +18,23 @@ import contextvars
 import heapq
 import itertools
 import re
+import struct
 from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
+from proxy.core.entry import EntryRecord
+from proxy.core.history import Counts
 from proxy.core.policy import Policy
 from proxy.core.reasons import Reason
 from proxy.core.step import StepRecord
 from proxy.core.target import Origin
 from proxy.core.units import MILLISECOND
+from proxy.core.verdict import Verdict
 from proxy.core.writes import WriteBook, WriteRecord
+from proxy.dataplane.call import Call
 from proxy.dataplane.client import Client
+from proxy.dataplane.entry import Entry
 from proxy.dataplane.plane import Plane
 from proxy.net.connection import UpstreamConnection
 from proxy.net.dial import Dialer, Dialled
@@ -132,12 +138,17 @@ class Socket:
     def __init__(self) -> None:
         self.resets_on_close = False
         self.dead = False
+        self.round_trip = 0
+        """As the kernel has measured it (microseconds)."""
 
     def setsockopt(self, level: int, option: int, value: bytes) -> None:
         self.resets_on_close = True
 
     def getsockopt(self, level: int, option: int, size: int) -> bytes:
-        return b"\x07" if self.dead else b"\x01"
+        info = bytearray(104)
+        info[0] = 7 if self.dead else 1
+        struct.pack_into("=I", info, 68, self.round_trip)
+        return bytes(info[:size])
 
 
 class Transport(asyncio.Transport):
@@ -265,11 +276,13 @@ class Transport(asyncio.Transport):
 class FakeClient:
     """A client's end of a connection to the sidecar."""
 
-    def __init__(self, world: World, original: tuple[str, int] | None = None) -> None:
+    def __init__(
+        self, world: World, original: tuple[str, int] | None = None, serves: type[Call] = Call
+    ) -> None:
         self._world = world
         self.socket = Socket()
         self.transport = Transport(world.loop, self.socket)
-        self.protocol = Client(world.plane, original)
+        self.protocol = Client(world.plane, original, serves)
         self.transport.set_protocol(self.protocol)
         self.protocol.connection_made(self.transport)
 
@@ -368,6 +381,7 @@ class FakeDialer:
         self.held = False
         self.refused: set[str] = set()
         self.inside = True
+        self.via_parent = False
         self.asked = 0
         self.waiting: deque[asyncio.Future[None]] = deque()
 
@@ -385,7 +399,7 @@ class FakeDialer:
         upstream = FakeUpstream(self._world, origin, protocol)
         protocol.connection_made(upstream.transport)
         self._world.upstreams.append(upstream)
-        return Dialled(upstream.transport, protocol, "127.0.0.1", self.inside, via_parent=False)
+        return Dialled(upstream.transport, protocol, "127.0.0.1", self.inside, self.via_parent)
 
     def release(self) -> None:
         """Let the longest waiting one through."""
@@ -461,9 +475,20 @@ class Observed:
         self.records: list[StepRecord] = []
         self.faults: list[str] = []
         self.opened: list[str] = []
+        self.entries: list[EntryRecord] = []
+        self.extensions = 0
+        self.budgets_opened = 0
+        self.budgets_closed: list[tuple[Verdict, Counts]] = []
+        self.retries: list[str] = []
+        self.withheld: list[str] = []
+        self.joins: list[str] = []
+        self.verifications: list[str] = []
 
     def step(self, record: StepRecord) -> None:
         self.records.append(record)
+
+    def entry(self, record: EntryRecord) -> None:
+        self.entries.append(record)
 
     def malformed(self, reason: str) -> None:
         self.faults.append(reason)
@@ -472,7 +497,25 @@ class Observed:
         self.opened.append(way)
 
     def extension_ignored(self) -> None:
-        pass
+        self.extensions += 1
+
+    def budget_opened(self) -> None:
+        self.budgets_opened += 1
+
+    def budget_closed(self, verdict: Verdict, counts: Counts) -> None:
+        self.budgets_closed.append((verdict, counts))
+
+    def retried(self, route: str) -> None:
+        self.retries.append(route)
+
+    def retry_withheld(self, route: str, why: str) -> None:
+        self.withheld.append(why)
+
+    def joined(self, route: str) -> None:
+        self.joins.append(route)
+
+    def verified(self, route: str, found: str) -> None:
+        self.verifications.append(found)
 
 
 class World:
@@ -499,11 +542,18 @@ class World:
             own=OwnPorts([10800, 10802, 10803]),
         )
         self.plane.peers = self.kernel
+        self.plane.jitter = lambda: 0.0
         self.clients: list[FakeClient] = []
 
     def client(self, original: tuple[str, int] | None = None) -> FakeClient:
         """A client that has just connected."""
         client = FakeClient(self, original)
+        self.clients.append(client)
+        return client
+
+    def entry_client(self) -> FakeClient:
+        """A client that has just connected to the inbound side."""
+        client = FakeClient(self, serves=Entry)
         self.clients.append(client)
         return client
 
@@ -530,6 +580,29 @@ class World:
     def sent(self) -> bytes:
         """All that any upstream has received."""
         return b"".join(upstream.received for upstream in self.upstreams)
+
+    def happened(self, budget: str) -> list[tuple[str, int]]:
+        """The admission timeline of a budget: what happened, to which step."""
+        history = self.plane.budgets.get(budget).history  # type: ignore[union-attr]
+        return [(event.what.value, event.step) for event in history.events] if history is not None else []
+
+    def at_rest(self) -> None:
+        """Fail if anything is held by anybody: all that was taken has been given back."""
+        plane = self.plane
+        assert plane.in_flight == 0
+        assert plane.scheduler.leases == 0
+        assert not any(plane.scheduler.queued().values())
+        assert len(plane.claims) == 0
+        gates = [plane.scheduler._pod]
+        for lane in plane.scheduler._lanes.values():
+            gates += [lane.workers, lane.writes]
+        for budget in plane.budgets.listed():
+            assert budget.in_flight == 0, budget.id
+            gates += [budget.gate] if budget.gate is not None else []
+        for gate in gates:
+            assert (gate.held, gate.waiting) == (0, []), gate.kind
+        for unit, known in plane.attempts._units.items():
+            assert known.running == 0, unit
 
 
 def request(method: str = "GET", target: str = "http://tool/", body: bytes = b"", **fields: Any) -> bytes:

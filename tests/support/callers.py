@@ -14,7 +14,7 @@ import json
 import socket
 import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -46,7 +46,8 @@ class Said(NamedTuple):
 class Answer(NamedTuple):
     """What came back. `ended` says how the reading ended: the message did, or the connection by FIN or RST before.
 
-    Spans are milliseconds from the moment the request began to be sent: to the head, and to the end.
+    Spans are milliseconds from the moment the request began to be sent: to the head, and to the end. `trailers`: the
+    fields after a chunked body.
     """
 
     status: int
@@ -56,6 +57,7 @@ class Answer(NamedTuple):
     interim: list[int]
     head_after: float
     after: float
+    trailers: Sequence[tuple[str, str]] = ()
 
     @property
     def complete(self) -> bool:
@@ -235,6 +237,7 @@ class Caller:
         )
         parser.send(h11.EndOfMessage())
         status, fields, interim, head_after = 0, [], [], 0.0
+        trailers: list[tuple[str, str]] = []
         body = bytearray()
         ended: Literal["message", "fin", "reset", "garbage"] = "message"
         while True:
@@ -256,6 +259,7 @@ class Caller:
             if isinstance(event, h11.EndOfMessage):
                 # Without a length, h11 takes any end for the end; a reset is none.
                 ended = "reset" if self._over == "reset" else "message"
+                trailers = [(name.decode(), value.decode("latin-1")) for name, value in event.headers]
                 break
             assert isinstance(event, (h11.Response, h11.InformationalResponse))
             if isinstance(event, h11.InformationalResponse) and event.status_code != 101:
@@ -267,7 +271,7 @@ class Caller:
                 break
         trailing, _ = parser.trailing_data
         self._rest = bytes(trailing) + self._rest
-        return Answer(status, fields, bytes(body), ended, interim, head_after, self._since())
+        return Answer(status, fields, bytes(body), ended, interim, head_after, self._since(), trailers)
 
     def _since(self) -> float:
         return (time.monotonic_ns() - self._began) / 1e6

@@ -36,10 +36,10 @@ PROGRAM = Path(sys.executable).with_name("waterclock")
 # The same program, with other name servers than those of resolv.conf: nothing in a policy names them.
 _WITH_NAMESERVER = """
 import functools, sys
-import proxy.app
+import proxy.app.sidecar
 from proxy.cli import main
 from proxy.net.resolver import Resolver
-proxy.app.Resolver = functools.partial(Resolver, [{address!r}])
+proxy.app.sidecar.Resolver = functools.partial(Resolver, [{address!r}])
 main()
 """
 _SAMPLE = re.compile(r"(?P<name>[a-z_:]+)(?:\{(?P<labels>[^}]*)\})? (?P<value>\S+)")
