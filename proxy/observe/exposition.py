@@ -87,9 +87,10 @@ def _filled(family: CounterMetricFamily | GaugeMetricFamily, sampled: Sampled) -
 
 def _histogram(sampled: Sampled) -> Metric:
     family = HistogramMetricFamily(sampled.family.name, sampled.family.help, labels=sampled.labels)
-    bounds = [*(str(bound / 1000) for bound in sampled.family.bounds), "+Inf"]
+    scale = sampled.family.scale
+    bounds = [*(str(bound / scale) for bound in sampled.family.bounds), "+Inf"]
     for labels, value in sampled.values.items():
         assert isinstance(value, Histogram)
         buckets = list(zip(bounds, accumulate(value.counts), strict=True))
-        family.add_metric(labels, buckets, value.sum / 1000)
+        family.add_metric(labels, buckets, value.sum / scale)
     return family

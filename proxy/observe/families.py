@@ -1,7 +1,9 @@
 """Every family of metrics that a scrape can show, with its words. The names are part of the contract.
 
 Labels are names of routes and words of a fixed vocabulary, never hosts, paths or ids, so the number of series is
-bounded by the policy. Bounds of histograms are milliseconds here, as records have them, and seconds in a scrape.
+bounded by the policy. Spans are milliseconds here, as records have them, and seconds in a scrape.
+
+docs/metrics.md shows the same list to those who read a scrape.
 """
 
 from __future__ import annotations
@@ -20,13 +22,18 @@ class Type(StrEnum):
 
 
 class Family(NamedTuple):
-    """One family. An info's labels come with its values; `bounds` are a histogram's, in milliseconds."""
+    """One family. An info's labels come with its values.
+
+    `bounds` are a histogram's, in the unit of the values that it is given; `scale` of those make one of the unit that a
+    scrape shows.
+    """
 
     name: str
     type: Type
     help: str
     labels: tuple[str, ...] = ()
     bounds: tuple[float, ...] = ()
+    scale: int = 1000
 
 
 def _by_name(*families: Family) -> dict[str, Family]:
@@ -36,6 +43,8 @@ def _by_name(*families: Family) -> dict[str, Family]:
 _SPANS: Final = (1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000, 300_000)
 _WAITS: Final = (0.1, 0.5, 1, 5, 10, 50, 100, 500, 1000, 5000, 30_000)
 _ALLOWANCES: Final = (10, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000, 300_000, 3_600_000)
+_OVERHEADS: Final = (0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 1.5, 2.5, 5, 10, 25, 50, 100)
+_SHARES: Final = (0, 0.1, 0.25, 0.5, 0.75, 0.8, 0.9, 0.95, 0.99, 1)
 _LATENESS: Final = (0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 20, 50, 100)
 
 C, G, H, I = Type.COUNTER, Type.GAUGE, Type.HISTOGRAM, Type.INFO  # noqa: E741 - a column of the table
@@ -50,7 +59,13 @@ STEPS: Final = Family(
 REFUSALS: Final = Family(
     "waterclock_step_refusals_total",
     C,
-    "Steps that were never sent because the budget (outcome refused) or admission (outcome shed) said no.",
+    "Steps that were never sent because the budget or the policy said no (outcome refused).",
+    ("route", "reason"),
+)
+SHEDS: Final = Family(
+    "waterclock_step_sheds_total",
+    C,
+    "Steps that were never sent because admission said not now (outcome shed).",
     ("route", "reason"),
 )
 CUTS: Final = Family(
@@ -85,6 +100,27 @@ WAIT: Final = Family(
     ("route",),
     _WAITS,
 )
+QUEUE_WAIT: Final = Family(
+    "waterclock_queue_wait_seconds",
+    H,
+    "Time that a step waited to be let in. Steps that were never started are left out.",
+    ("route",),
+    _WAITS,
+)
+RUN: Final = Family(
+    "waterclock_step_run_seconds",
+    H,
+    "Time that a step took apart from its wait to be let in. Steps that were never started are left out.",
+    ("route",),
+    _SPANS,
+)
+OVERHEAD: Final = Family(
+    "waterclock_proxy_overhead_seconds",
+    H,
+    "Time that the sidecar itself took before the first byte of a step left. Steps of which nothing was sent are left out.",
+    (),
+    _OVERHEADS,
+)
 ALLOWANCE: Final = Family(
     "waterclock_step_allowance_seconds",
     H,
@@ -105,8 +141,41 @@ RESPONSE_BYTES: Final = Family(
 ATTEMPTS: Final = Family(
     "waterclock_attempts_total",
     C,
-    "Attempts that the steps took, the first one of each included.",
+    "Attempts that the steps made, the first ones and those that the sidecar made again by itself.",
     ("route",),
+)
+UNITS: Final = Family(
+    "waterclock_units_total",
+    C,
+    "Units of work that were attempted for the first time: calls apart from their repetitions.",
+    ("route",),
+)
+AMPLIFICATION: Final = Family(
+    "waterclock_retry_amplification_ratio",
+    G,
+    "Attempts for each unit of work since the start. 1: nothing has been tried twice.",
+    ("route",),
+)
+RETRIES: Final = Family(
+    "waterclock_retries_total", C, "Attempts that the sidecar made again by itself.", ("route",)
+)
+WITHHELD: Final = Family(
+    "waterclock_retries_withheld_total",
+    C,
+    "Retries that the route asks for and that were not made, by what forbade them.",
+    ("route", "reason"),
+)
+JOINED: Final = Family(
+    "waterclock_joined_calls_total",
+    C,
+    "Calls that were not sent but waited for the answer of an equal one in flight.",
+    ("route",),
+)
+VERIFICATIONS: Final = Family(
+    "waterclock_verifications_total",
+    C,
+    "Questions asked to find out whether an uncertain write has happened, by what the answer said.",
+    ("route", "result"),
 )
 MALFORMED: Final = Family(
     "waterclock_malformed_requests_total",
@@ -119,6 +188,22 @@ OPAQUE: Final = Family(
     C,
     "Connections whose calls cannot be seen here, by the way they came in.",
     ("way",),
+)
+BUDGETS_OPENED: Final = Family("waterclock_budgets_opened_total", C, "Budgets that have been opened.")
+BUDGETS_CLOSED: Final = Family(
+    "waterclock_budgets_closed_total",
+    C,
+    "Budgets that are finished, closed or run out of time, by the two verdicts on their jobs. "
+    "on_time is unknown where nobody said that the job was done.",
+    ("complete", "on_time"),
+)
+COMPLETION: Final = Family(
+    "waterclock_budget_completion_ratio",
+    H,
+    "Completed steps of all steps of a budget, when it is finished. Budgets without steps are left out.",
+    (),
+    _SHARES,
+    scale=1,
 )
 EXTENSIONS: Final = Family(
     "waterclock_budget_extensions_ignored_total", C, "Attempts to lengthen an open budget, which never grows."
@@ -138,11 +223,26 @@ WATCHED: Final = _by_name(
     ),
     Family("waterclock_log_write_errors_total", C, "Failed attempts to write to the log."),
     Family("waterclock_steps_in_flight", G, "Steps that have begun and not ended."),
+    Family("waterclock_leases_in_flight", G, "Steps that hold a lease: admission has let them start."),
+    Family("waterclock_queue_depth", G, "Steps that wait to be let in.", ("route",)),
+    Family(
+        "waterclock_worker_slots_taken",
+        G,
+        "Worker slots that are taken, where a route limits them.",
+        ("route",),
+    ),
+    Family(
+        "waterclock_worker_slots_limit",
+        G,
+        "Worker slots that there are, where a route limits them.",
+        ("route",),
+    ),
     Family("waterclock_budgets_open", G, "Budgets that are known and whose time is not over."),
     Family("waterclock_client_connections", G, "Connections from callers."),
     Family("waterclock_upstream_connections", G, "Connections to tools, by what they are doing.", ("state",)),
     Family("waterclock_opaque_connections_active", G, "Open connections whose calls cannot be seen here."),
     Family("waterclock_uncertain_writes", G, "Writes of unknown effect that nobody has resolved."),
+    Family("waterclock_dead_letters", G, "Units of work that are attempted no more until somebody decides."),
     Family("waterclock_journal_commits_total", C, "Groups of records made durable by the journal of writes."),
     Family(
         "waterclock_journal_failures_total", C, "Groups of records that the journal could not make durable."
@@ -168,17 +268,30 @@ WATCHED: Final = _by_name(
 COUNTED: Final = _by_name(
     STEPS,
     REFUSALS,
+    SHEDS,
     CUTS,
     FAILURES,
     WOULD,
     DURATION,
     WAIT,
+    QUEUE_WAIT,
+    RUN,
     ALLOWANCE,
-    LATENESS,
     RESPONSE_BYTES,
     ATTEMPTS,
+    UNITS,
+    AMPLIFICATION,
+    LATENESS,
+    OVERHEAD,
+    RETRIES,
+    WITHHELD,
+    JOINED,
+    VERIFICATIONS,
+    BUDGETS_OPENED,
+    BUDGETS_CLOSED,
+    COMPLETION,
+    EXTENSIONS,
     MALFORMED,
     OPAQUE,
-    EXTENSIONS,
     SOURCE_FAILURES,
 )

@@ -46,6 +46,7 @@ class _QuotedGroup(dict[Sequence[Any], str]):
         return text
 
 
+_SPANS: Final = ("started_ms", "waited_ms", "elapsed_ms", "queued_ms")  # what is always a number
 _PLACE: Final = slice(FIELDS.index("stage"), FIELDS.index("method") + 1)
 _ENDING: Final = slice(FIELDS.index("outcome"), FIELDS.index("would") + 1)
 _place_of: Final[Callable[[Sequence[Any]], Sequence[Any]]] = itemgetter(_PLACE)
@@ -58,7 +59,7 @@ _ending: Final = _QuotedGroup(_ending_of(FIELDS))
 
 def _template() -> str:
     """Return a step's line with one hole for each value, and one for each group of words."""
-    holes = dict.fromkeys(FIELDS, "%s") | dict.fromkeys(("started_ms", "waited_ms", "elapsed_ms"), "%.3f")
+    holes = dict.fromkeys(FIELDS, "%s") | dict.fromkeys(_SPANS, "%.3f")
     members = [f'"{name}":{hole}' for name, hole in holes.items()]
     members[_ENDING] = ["%s"]
     members[_PLACE] = ["%s"]
@@ -71,7 +72,8 @@ _TEMPLATE: Final = _template()
 def step_line(record: StepRecord, time: str) -> str:
     """Return a step's line: the time of day, then the record's fields under their own names."""
     (id, budget, step, _, _, _, target, kind, unit, attempt, depth, started, remaining, allowed) = record[:14]
-    (waited, elapsed, late, _, _, _, _, _, _, status, size, degraded) = record[14:]
+    (waited, elapsed, late, _, _, _, _, _, _, status, size) = record[14:25]
+    (degraded, queued, overhead, tries, fresh, partial) = record[25:]
     return _TEMPLATE % (
         time,
         quote(id),
@@ -93,6 +95,11 @@ def step_line(record: StepRecord, time: str) -> str:
         "null" if status is None else status,
         size,
         _quoted[degraded],
+        queued,
+        "null" if overhead is None else overhead,
+        tries,
+        fresh,
+        "true" if partial else "false",
     )
 
 

@@ -11,7 +11,9 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from proxy.core.calls import Outcome
+from proxy.core.history import Counts
 from proxy.core.step import FIELDS, StepRecord
+from proxy.core.verdict import Verdict
 from proxy.observe import families
 from proxy.observe.families import Family, Type
 from proxy.observe.tally import Histogram, Tally, Words
@@ -23,12 +25,21 @@ Labels = tuple[str, ...]
 Reading = float | Mapping[str, float] | Mapping[Labels, float]
 
 _Key = tuple[str, str, str, str, str | None, str | None]
-_key_of: Final[Callable[[StepRecord], _Key]] = itemgetter(
-    *map(FIELDS.index, ("route", "kind", "outcome", "effect", "reason", "would"))
-)
+_KEY: Final = ("route", "kind", "outcome", "effect", "reason", "would")
+_key_of: Final[Callable[[StepRecord], _Key]] = itemgetter(*map(FIELDS.index, _KEY))
+
+_Spans = tuple[float, float, float, float | None, float | None, float | None]
+_SPANS: Final = ("waited_ms", "elapsed_ms", "queued_ms", "allowed_ms", "late_ms", "overhead_ms")
+_spans_of: Final[Callable[[StepRecord], _Spans]] = itemgetter(*map(FIELDS.index, _SPANS))
+
+_Sums = tuple[str, int, int, int]
+_SUMS: Final = ("route", "bytes", "tries", "fresh")
+_sums_of: Final[Callable[[StepRecord], _Sums]] = itemgetter(*map(FIELDS.index, _SUMS))
+
+_SAID: Final[dict[bool | None, str]] = {True: "true", False: "false", None: "unknown"}
 _BY_REASON: Final[dict[str, Family]] = {
     Outcome.REFUSED: families.REFUSALS,
-    Outcome.SHED: families.REFUSALS,
+    Outcome.SHED: families.SHEDS,
     Outcome.DEADLINE_EXCEEDED: families.CUTS,
     Outcome.CONNECT_FAILED: families.FAILURES,
     Outcome.UPSTREAM_FAILED: families.FAILURES,
@@ -44,16 +55,40 @@ class Sampled(NamedTuple):
 
 
 class _Route:
-    """What is summed up for one route."""
+    """What is summed up for one route.
 
-    __slots__ = ("allowances", "attempts", "bytes", "durations", "waits")
+    A step that was started at once, as nearly all are, is counted in `at_once` alone: its duration is its run, and its
+    time in the queue nothing. Of the others, `durations` has all, `runs` and `queue_waits` those that were started.
+    """
+
+    __slots__ = (
+        "allowances",
+        "at_once",
+        "attempts",
+        "bytes",
+        "durations",
+        "queue_waits",
+        "runs",
+        "units",
+        "waits",
+    )
 
     def __init__(self) -> None:
+        self.at_once = Histogram(families.DURATION.bounds)
         self.durations = Histogram(families.DURATION.bounds)
+        self.runs = Histogram(families.RUN.bounds)
+        self.queue_waits = Histogram(families.QUEUE_WAIT.bounds)
         self.waits = Histogram(families.WAIT.bounds)
         self.allowances = Histogram(families.ALLOWANCE.bounds)
         self.bytes = 0
         self.attempts = 0
+        self.units = 0
+
+    def all_queue_waits(self) -> Histogram:
+        """Return how long those that were started had waited, those that had not included."""
+        at_once = Histogram(families.QUEUE_WAIT.bounds)
+        at_once.counts[0] = sum(self.at_once.counts)
+        return at_once.plus(self.queue_waits)
 
 
 class Metrics:
@@ -66,8 +101,16 @@ class Metrics:
         self._route_names = Words(MOST_ROUTES)
         self._reasons = Words(_MOST_WORDS)
         self._lateness = Histogram(families.LATENESS.bounds)
-        self._malformed = Tally(_MOST_WORDS)
-        self._opaque = Tally(_MOST_WORDS)
+        self._overhead = Histogram(families.OVERHEAD.bounds)
+        self._completion = Histogram(families.COMPLETION.bounds)
+        self._retries = Tally(self._route_names)
+        self._withheld = Tally(self._route_names, Words(_MOST_WORDS))
+        self._joined = Tally(self._route_names)
+        self._verifications = Tally(self._route_names, Words(_MOST_WORDS))
+        self._closed = Tally(Words(len(_SAID)), Words(len(_SAID)))
+        self._malformed = Tally(Words(_MOST_WORDS))
+        self._opaque = Tally(Words(_MOST_WORDS))
+        self._opened = 0
         self._extensions = 0
         self._source_failures = 0
         self._sources: dict[str, Callable[[], Sampled]] = {}
@@ -80,18 +123,29 @@ class Metrics:
         except KeyError:
             key = self._bounded(key)
             self._steps[key] = self._steps.get(key, 0) + 1
+        waited, elapsed, queued, allowed, late, overhead = _spans_of(record)
+        name, size, tries, fresh = _sums_of(record)
         try:
-            route = self._routes[record.route]
+            route = self._routes[name]
         except KeyError:
-            route = self._route(record.route)
-        route.durations.add(record.elapsed_ms)
-        route.waits.add(record.waited_ms)
-        if record.allowed_ms is not None:
-            route.allowances.add(record.allowed_ms)
-        route.bytes += record.bytes
-        route.attempts += record.attempt
-        if record.late_ms is not None:
-            self._lateness.add(record.late_ms)
+            route = self._route(name)
+        route.waits.add(waited)
+        if tries and not queued:
+            route.at_once.add(elapsed)
+        else:
+            route.durations.add(elapsed)
+            if tries:
+                route.queue_waits.add(queued)
+                route.runs.add(elapsed - queued)
+        route.attempts += tries
+        route.units += fresh
+        route.bytes += size
+        if allowed is not None:
+            route.allowances.add(allowed)
+        if overhead is not None:
+            self._overhead.add(overhead)
+        if late is not None:
+            self._lateness.add(late)
 
     def malformed(self, reason: str) -> None:
         """Count bytes that were no request."""
@@ -105,10 +159,37 @@ class Metrics:
         """Count an attempt to lengthen a budget."""
         self._extensions += 1
 
+    def budget_opened(self) -> None:
+        """Count a budget that has been opened."""
+        self._opened += 1
+
+    def budget_closed(self, verdict: Verdict, counts: Counts) -> None:
+        """Count a budget that is finished, by what is to be said of its job."""
+        self._closed.add(_SAID[verdict.complete], _SAID[verdict.on_time])
+        if counts.total:
+            self._completion.add(counts.completed / counts.total)
+
+    def retried(self, route: str) -> None:
+        """Count an attempt that the sidecar makes again by itself."""
+        self._retries.add(route)
+
+    def retry_withheld(self, route: str, why: str) -> None:
+        """Count a retry that is not made."""
+        self._withheld.add(route, why)
+
+    def joined(self, route: str) -> None:
+        """Count a call that waits for the answer of an equal one."""
+        self._joined.add(route)
+
+    def verified(self, route: str, found: str) -> None:
+        """Count a question after an uncertain write, by what it has found."""
+        self._verifications.add(route, found)
+
     def watch(self, name: str, read: Callable[[], Reading]) -> None:
         """Read a family of `families.WATCHED` from `read` at each scrape: a number, or numbers by label."""
         family = families.WATCHED[name]
-        self._sources[name] = lambda: Sampled(family, family.labels, _by_labels(read()))
+        by_labels = self._by_bounded_route if family.labels == ("route",) else _by_labels
+        self._sources[name] = lambda: Sampled(family, family.labels, by_labels(read()))
 
     def inform(self, name: str, read: Callable[[], Mapping[str, str]]) -> None:
         """Read an info of `families.WATCHED` from `read` at each scrape: its labels and their values."""
@@ -126,10 +207,14 @@ class Metrics:
         """Return all families as they are now: those that are counted here, then those that are read."""
         yield from self._by_key()
         yield from self._by_route()
-        yield Sampled(families.LATENESS, (), {(): self._lateness})
+        yield from self._single()
+        yield _tallied(families.RETRIES, self._retries)
+        yield _tallied(families.WITHHELD, self._withheld)
+        yield _tallied(families.JOINED, self._joined)
+        yield _tallied(families.VERIFICATIONS, self._verifications)
+        yield _tallied(families.BUDGETS_CLOSED, self._closed)
         yield _tallied(families.MALFORMED, self._malformed)
         yield _tallied(families.OPAQUE, self._opaque)
-        yield Sampled(families.EXTENSIONS, (), {(): self._extensions})
         for name in families.WATCHED:
             read = self._sources.get(name)
             if read is not None:
@@ -162,6 +247,18 @@ class Metrics:
             yield Sampled(
                 family, family.labels, {(name,): read(route) for name, route in self._routes.items()}
             )
+        yield Sampled(
+            families.AMPLIFICATION,
+            families.AMPLIFICATION.labels,
+            {(name,): route.attempts / route.units for name, route in self._routes.items() if route.units},
+        )
+
+    def _single(self) -> Iterator[Sampled]:
+        yield Sampled(families.LATENESS, (), {(): self._lateness})
+        yield Sampled(families.OVERHEAD, (), {(): self._overhead})
+        yield Sampled(families.BUDGETS_OPENED, (), {(): self._opened})
+        yield Sampled(families.COMPLETION, (), {(): self._completion})
+        yield Sampled(families.EXTENSIONS, (), {(): self._extensions})
 
     def _bounded(self, key: _Key) -> _Key:
         """Return the key that a step is counted under, when its own has not been seen before."""
@@ -173,13 +270,24 @@ class Metrics:
     def _route(self, name: str) -> _Route:
         return self._routes.setdefault(self._route_names.label(name), _Route())
 
+    def _by_bounded_route(self, reading: Reading) -> dict[Labels, float]:
+        """Return a reading by route, with what lies beyond the bound summed up."""
+        found: dict[Labels, float] = {}
+        for (name,), value in _by_labels(reading).items():
+            labels = (self._route_names.label(name),)
+            found[labels] = found.get(labels, 0) + value
+        return found
+
 
 _OF_ROUTE: Final[dict[Family, Callable[[_Route], float | Histogram]]] = {
-    families.DURATION: lambda route: route.durations,
+    families.DURATION: lambda route: route.at_once.plus(route.durations),
     families.WAIT: lambda route: route.waits,
+    families.QUEUE_WAIT: _Route.all_queue_waits,
+    families.RUN: lambda route: route.at_once.plus(route.runs),
     families.ALLOWANCE: lambda route: route.allowances,
     families.RESPONSE_BYTES: lambda route: route.bytes,
     families.ATTEMPTS: lambda route: route.attempts,
+    families.UNITS: lambda route: route.units,
 }
 
 
@@ -190,4 +298,4 @@ def _by_labels(reading: Reading) -> dict[Labels, float]:
 
 
 def _tallied(family: Family, tally: Tally) -> Sampled:
-    return Sampled(family, family.labels, {(word,): count for word, count in tally.counts.items()})
+    return Sampled(family, family.labels, dict(tally.counts))

@@ -9,7 +9,7 @@ OTHER: Final = "other"
 
 
 class Histogram:
-    """How many values lie up to each bound, and their sum, in milliseconds. The sum never shrinks."""
+    """How many values lie up to each bound, and their sum. The sum never shrinks."""
 
     __slots__ = ("bounds", "counts", "sum")
 
@@ -24,6 +24,13 @@ class Histogram:
         self.counts[bisect_left(self.bounds, value)] += 1
         if value > 0:
             self.sum += value
+
+    def plus(self, other: Histogram) -> Histogram:
+        """Return what both have counted. They have the same bounds."""
+        both = Histogram(self.bounds)
+        both.counts = [one + more for one, more in zip(self.counts, other.counts, strict=True)]
+        both.sum = self.sum + other.sum
+        return both
 
 
 class Words:
@@ -46,16 +53,16 @@ class Words:
 
 
 class Tally:
-    """A counter by one word."""
+    """A counter by a few words, each of which is bounded."""
 
     __slots__ = ("_words", "counts")
 
-    def __init__(self, most: int) -> None:
-        """Keep at most `most` words apart."""
-        self._words = Words(most)
-        self.counts: dict[str, int] = {}
+    def __init__(self, *words: Words) -> None:
+        """Count by as many words as are given here."""
+        self._words = words
+        self.counts: dict[tuple[str, ...], int] = {}
 
-    def add(self, word: str) -> None:
-        """Count a word."""
-        label = self._words.label(word)
-        self.counts[label] = self.counts.get(label, 0) + 1
+    def add(self, *said: str) -> None:
+        """Count what these words say."""
+        labels = tuple([words.label(word) for words, word in zip(self._words, said, strict=True)])
+        self.counts[labels] = self.counts.get(labels, 0) + 1

@@ -86,4 +86,9 @@ def records(routes: st.SearchStrategy[str] = _routes) -> st.SearchStrategy[StepR
         status=optional(st.integers(100, 599)),
         bytes=_counts,
         degraded=st.none(),
+        queued_ms=_spans,
+        overhead_ms=optional(_spans),
+        tries=st.integers(0, 5),
+        fresh=st.integers(0, 1),
+        partial=st.booleans(),
     )

@@ -13,6 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from prometheus_client.samples import Sample
 
 from proxy.core.calls import Effect, Kind, Outcome, Would
+from proxy.core.history import Counts
+from proxy.core.verdict import Verdict
 from proxy.observe import families
 from proxy.observe.exposition import Exposition
 from proxy.observe.families import Type
@@ -26,7 +28,7 @@ OPENMETRICS = "application/openmetrics-text; version=1.0.0,text/plain;version=0.
 def everything() -> Metrics:
     """Every family with a value, and labels of every awkward kind."""
     made = Metrics()
-    made.step(plain(elapsed_ms=1500.0, allowed_ms=4000.0, waited_ms=0.25))
+    made.step(plain(elapsed_ms=1500.0, allowed_ms=4000.0, waited_ms=0.25, queued_ms=0.2, overhead_ms=0.045))
     made.step(
         plain(
             kind=Kind.WRITE,
@@ -40,6 +42,13 @@ def everything() -> Metrics:
         plain(route='"odd\\ \n route"', outcome=Outcome.REFUSED, reason="budget_exhausted", would=Would.CUT)
     )
     made.step(plain(outcome=Outcome.CONNECT_FAILED, reason="dns_error"))
+    made.step(plain(outcome=Outcome.SHED, reason="queue_full", tries=0, fresh=0))
+    made.retried("orders")
+    made.retry_withheld("orders", "retry_budget")
+    made.joined("orders")
+    made.verified("orders", "absent")
+    made.budget_opened()
+    made.budget_closed(Verdict(complete=False, on_time=None), Counts(total=4, completed=3, refused=1))
     made.malformed("bad_framing")
     made.opaque("connect")
     made.extension_ignored()
@@ -95,11 +104,28 @@ def test_values_are_in_base_units(everything: Metrics) -> None:
     assert value("waterclock_cut_lateness_seconds_bucket", le="0.0003") == 0
     assert value("waterclock_cut_lateness_seconds_bucket", le="0.0005") == 1
     assert value("waterclock_cut_lateness_seconds_sum") == pytest.approx(0.0004)
-    assert value("waterclock_step_duration_seconds_bucket", route="orders", le="1.0") == 2
-    assert value("waterclock_step_duration_seconds_bucket", route="orders", le="2.5") == 3
-    assert value("waterclock_step_duration_seconds_bucket", route="orders", le="+Inf") == 3
-    assert value("waterclock_step_duration_seconds_count", route="orders") == 3
+    assert value("waterclock_step_duration_seconds_bucket", route="orders", le="1.0") == 3
+    assert value("waterclock_step_duration_seconds_bucket", route="orders", le="2.5") == 4
+    assert value("waterclock_step_duration_seconds_bucket", route="orders", le="+Inf") == 4
+    assert value("waterclock_step_duration_seconds_count", route="orders") == 4
+    assert value("waterclock_queue_wait_seconds_sum", route="orders") == pytest.approx(0.0002)
+    assert value("waterclock_queue_wait_seconds_count", route="orders") == 3
+    assert value("waterclock_proxy_overhead_seconds_bucket", le="2.5e-05") == 0
+    assert value("waterclock_proxy_overhead_seconds_bucket", le="5e-05") == 1
+    assert value("waterclock_step_sheds_total", route="orders", reason="queue_full") == 1
     assert value("waterclock_build_info", version="0.1.0", mode="enforce") == 1
+
+
+def test_shares_have_no_unit(everything: Metrics) -> None:
+    """What is a share when it is counted is the same share in a scrape."""
+    found = samples(scrape(everything)[0])
+    name = "waterclock_budget_completion_ratio"
+    assert found[f"{name}_bucket", frozenset({("le", "0.5")})] == 0
+    assert found[f"{name}_bucket", frozenset({("le", "0.75")})] == 1
+    assert found[f"{name}_bucket", frozenset({("le", "1.0")})] == 1
+    assert found[f"{name}_sum", frozenset()] == 0.75
+    closed = frozenset({("complete", "false"), ("on_time", "unknown")})
+    assert found["waterclock_budgets_closed_total", closed] == 1
 
 
 def test_openmetrics_for_who_asks_for_it(everything: Metrics) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -11,7 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.core.calls import Outcome
+from proxy.core.history import Counts
 from proxy.core.step import StepRecord
+from proxy.core.verdict import Verdict
+from proxy.core.verification import Found
 from proxy.observe import families, metrics
 from proxy.observe.families import Family, Type
 from proxy.observe.metrics import Labels, Metrics
@@ -40,7 +43,8 @@ def test_counters_equal_the_records(taken: list[StepRecord]) -> None:
     """What is counted is what a reader of the log would count."""
     made = counted(taken)
     by_reason = {
-        families.REFUSALS: {Outcome.REFUSED, Outcome.SHED},
+        families.REFUSALS: {Outcome.REFUSED},
+        families.SHEDS: {Outcome.SHED},
         families.CUTS: {Outcome.DEADLINE_EXCEEDED},
         families.FAILURES: {Outcome.CONNECT_FAILED, Outcome.UPSTREAM_FAILED},
     }
@@ -50,31 +54,67 @@ def test_counters_equal_the_records(taken: list[StepRecord]) -> None:
         assert numbers(made, family) == expected
     assert numbers(made, families.WOULD) == Counter((r.route, r.would) for r in taken if r.would is not None)
     routes = {record.route for record in taken}
-    for family, field in ((families.RESPONSE_BYTES, "bytes"), (families.ATTEMPTS, "attempt")):
+    sums = {families.RESPONSE_BYTES: "bytes", families.ATTEMPTS: "tries", families.UNITS: "fresh"}
+    for family, field in sums.items():
         assert numbers(made, family) == {
             (route,): sum(getattr(r, field) for r in taken if r.route == route) for route in routes
         }
+    attempts, units = numbers(made, families.ATTEMPTS), numbers(made, families.UNITS)
+    assert numbers(made, families.AMPLIFICATION) == {
+        route: attempts[route] / count for route, count in units.items() if count
+    }
 
 
 @given(taken=st.lists(records(), max_size=30))
 def test_histograms_equal_the_records(taken: list[StepRecord]) -> None:
     """A value is counted under the first bound that it does not exceed, as `le` says."""
     made = counted(taken)
-    fields = {
-        families.DURATION: "elapsed_ms",
-        families.WAIT: "waited_ms",
-        families.ALLOWANCE: "allowed_ms",
-        families.LATENESS: "late_ms",
+    spans: dict[Family, Callable[[StepRecord], float | None]] = {
+        families.DURATION: lambda r: r.elapsed_ms,
+        families.WAIT: lambda r: r.waited_ms,
+        families.QUEUE_WAIT: lambda r: r.queued_ms if r.tries else None,
+        families.RUN: lambda r: r.elapsed_ms - r.queued_ms if r.tries else None,
+        families.ALLOWANCE: lambda r: r.allowed_ms,
+        families.LATENESS: lambda r: r.late_ms,
+        families.OVERHEAD: lambda r: r.overhead_ms,
     }
-    for family, field in fields.items():
-        for labels, histogram in values(made, family).items():
-            own = [getattr(r, field) for r in taken if not labels or (r.route,) == labels]
-            own = [value for value in own if value is not None]
+    routes = {record.route for record in taken}
+    for family, span in spans.items():
+        found = values(made, family)
+        assert found.keys() == ({(route,) for route in routes} if family.labels else {()})
+        for labels, histogram in found.items():
+            own = [value for r in taken if labels in ((), (r.route,)) and (value := span(r)) is not None]
             bounds = family.bounds
             below = [sum(value <= bound for value in own) for bound in bounds]
             assert [sum(histogram.counts[: n + 1]) for n in range(len(bounds))] == below
             assert sum(histogram.counts) == len(own)
             assert histogram.sum == pytest.approx(sum(max(0, value) for value in own))
+
+
+def test_amplification_is_attempts_for_each_unit() -> None:
+    """It counts what the sidecar and the callers repeat, and says nothing before there is a unit."""
+    made = Metrics()
+    made.step(plain(outcome=Outcome.SHED, tries=0, fresh=0))
+    assert numbers(made, families.AMPLIFICATION) == {}
+    made.step(plain(tries=3, fresh=1))
+    made.step(plain(tries=1, fresh=0))
+    assert numbers(made, families.AMPLIFICATION) == {("orders",): 4.0}
+
+
+def test_time_in_the_queue_is_apart_from_the_run() -> None:
+    """Who never got a slot has not run; who got one at once waited for nothing."""
+    made = Metrics()
+    made.step(plain(elapsed_ms=3.0))
+    made.step(plain(elapsed_ms=70.0, queued_ms=60.0))
+    made.step(plain(elapsed_ms=40.0, queued_ms=40.0, outcome=Outcome.SHED, tries=0, fresh=0))
+
+    def sums(family: Family) -> tuple[int, float]:
+        histogram: Histogram = values(made, family)["orders",]
+        return sum(histogram.counts), histogram.sum
+
+    assert sums(families.DURATION) == (3, 113.0)
+    assert sums(families.QUEUE_WAIT) == (2, 60.0)
+    assert sums(families.RUN) == (2, 13.0)
 
 
 @given(st.data())
@@ -112,14 +152,26 @@ def test_routes_beyond_the_cap_are_other() -> None:
     """Reload after reload with new names of routes: the first ones stay, the rest are counted together."""
     made = Metrics()
     for number in range(5000):
+        made.retry_withheld(f"route-{number}", "no_time")
         made.step(plain(route=f"route-{number}", outcome=Outcome.REFUSED, reason="budget_exhausted", bytes=1))
         made.step(plain(route="route-0", bytes=1))
-    for family in (families.REFUSALS, families.RESPONSE_BYTES, families.DURATION):
+    made.watch("waterclock_queue_depth", lambda: {f"route-{number}": 1 for number in range(5000)})
+    queue_depth = families.WATCHED["waterclock_queue_depth"]
+    for family in (
+        families.REFUSALS,
+        families.RESPONSE_BYTES,
+        families.DURATION,
+        families.WITHHELD,
+        families.AMPLIFICATION,
+        queue_depth,
+    ):
         found = values(made, family)
         assert len(found) == metrics.MOST_ROUTES + 1
     assert numbers(made, families.REFUSALS)[OTHER, "budget_exhausted"] == 5000 - metrics.MOST_ROUTES
     assert numbers(made, families.RESPONSE_BYTES)[OTHER,] == 5000 - metrics.MOST_ROUTES
     assert numbers(made, families.RESPONSE_BYTES)["route-0",] == 5001
+    assert numbers(made, families.WITHHELD)[OTHER, "no_time"] == 5000 - metrics.MOST_ROUTES
+    assert numbers(made, queue_depth)[OTHER,] == 5000 - metrics.MOST_ROUTES
 
 
 def test_reasons_beyond_the_cap_are_other() -> None:
@@ -129,7 +181,15 @@ def test_reasons_beyond_the_cap_are_other() -> None:
         made.step(plain(outcome=Outcome.UPSTREAM_FAILED, reason=f"invented {number}"))
         made.malformed(f"invented {number}")
         made.opaque(f"invented {number}")
-    for family in (families.FAILURES, families.MALFORMED, families.OPAQUE):
+        made.retry_withheld("orders", f"invented {number}")
+        made.verified("orders", f"invented {number}")
+    for family in (
+        families.FAILURES,
+        families.MALFORMED,
+        families.OPAQUE,
+        families.WITHHELD,
+        families.VERIFICATIONS,
+    ):
         found = numbers(made, family)
         assert len(found) == 65
         assert sum(found.values()) == 1000
@@ -146,6 +206,43 @@ def test_what_no_step_stands_for() -> None:
     assert numbers(made, families.MALFORMED) == {("bad_framing",): 1}
     assert numbers(made, families.OPAQUE) == {("connect",): 2, ("redirect",): 1}
     assert numbers(made, families.EXTENSIONS) == {(): 1}
+
+
+def test_what_becomes_of_attempts() -> None:
+    """Retries, joined calls and questions are counted by route, with why and with what was found."""
+    made = Metrics()
+    made.retried("orders")
+    made.retried("orders")
+    made.retry_withheld("orders", "no_time")
+    made.retry_withheld("search", "no_time")
+    made.joined("orders")
+    made.verified("orders", Found.ABSENT)
+    assert numbers(made, families.RETRIES) == {("orders",): 2}
+    assert numbers(made, families.WITHHELD) == {("orders", "no_time"): 1, ("search", "no_time"): 1}
+    assert numbers(made, families.JOINED) == {("orders",): 1}
+    assert numbers(made, families.VERIFICATIONS) == {("orders", "absent"): 1}
+
+
+def test_budgets_are_counted_by_both_verdicts() -> None:
+    """A job that ran out of time with one of two steps done is incomplete, and nobody can say whether it was on time."""
+    made = Metrics()
+    for _ in range(5):
+        made.budget_opened()
+    made.budget_closed(Verdict(complete=True, on_time=True), Counts(total=2, completed=2))
+    made.budget_closed(Verdict(complete=True, on_time=False), Counts(total=1, completed=1))
+    made.budget_closed(Verdict(complete=False, on_time=None), Counts(total=2, completed=1, refused=1))
+    made.budget_closed(Verdict(complete=True, on_time=True), Counts())
+    assert numbers(made, families.BUDGETS_OPENED) == {(): 5}
+    assert numbers(made, families.BUDGETS_CLOSED) == {
+        ("true", "true"): 2,
+        ("true", "false"): 1,
+        ("false", "unknown"): 1,
+    }
+    completion: Histogram = values(made, families.COMPLETION)[()]
+    assert sum(completion.counts) == 3
+    assert completion.sum == 2.5
+    assert completion.counts[families.COMPLETION.bounds.index(0.5)] == 1
+    assert completion.counts[families.COMPLETION.bounds.index(1)] == 2
 
 
 def test_sources_are_read_at_each_scrape() -> None:
@@ -194,7 +291,9 @@ def test_table_of_families_keeps_the_conventions() -> None:
         assert name.startswith("waterclock_")
         assert name.endswith("_total") == (family.type is Type.COUNTER)
         assert name.endswith("_info") == (family.type is Type.INFO)
-        assert (family.bounds != ()) == (family.type is Type.HISTOGRAM) == name.endswith("_seconds")
+        assert (family.bounds != ()) == (family.type is Type.HISTOGRAM)
+        if family.type is Type.HISTOGRAM:
+            assert name.endswith({1000: "_seconds", 1: "_ratio"}[family.scale])
         assert list(family.bounds) == sorted(set(family.bounds))
         assert family.help.endswith(".")
         assert not {"host", "path", "id", "target", "method"} & set(family.labels)

@@ -6,6 +6,8 @@ import json
 import os
 from pathlib import Path
 
+from proxy.core.history import Counts
+from proxy.core.verdict import Verdict
 from proxy.observe import families
 from proxy.observe.metrics import Metrics
 from proxy.observe.observer import Observer
@@ -24,11 +26,26 @@ def test_each_step_is_logged_and_counted(tmp_path: Path) -> None:
     observer.malformed("bad_framing")
     observer.opaque("connect")
     observer.extension_ignored()
+    observer.budget_opened()
+    observer.budget_closed(Verdict(complete=True, on_time=True), Counts(total=1, completed=1))
+    observer.retried("orders")
+    observer.retry_withheld("orders", "no_time")
+    observer.joined("orders")
+    observer.verified("orders", "applied")
     assert log.close() == 0
     os.close(fd)
     assert [json.loads(line)["step"] for line in path.read_text().splitlines()] == list(range(10))
     values = {sampled.family: sampled.values for sampled in metrics.collect()}
     assert list(values[families.STEPS].values()) == [10]
-    assert list(values[families.MALFORMED].values()) == [1]
-    assert list(values[families.OPAQUE].values()) == [1]
-    assert list(values[families.EXTENSIONS].values()) == [1]
+    for family in (
+        families.MALFORMED,
+        families.OPAQUE,
+        families.EXTENSIONS,
+        families.BUDGETS_OPENED,
+        families.BUDGETS_CLOSED,
+        families.RETRIES,
+        families.WITHHELD,
+        families.JOINED,
+        families.VERIFICATIONS,
+    ):
+        assert list(values[family].values()) == [1]
