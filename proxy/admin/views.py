@@ -15,6 +15,7 @@ from enum import Enum
 from typing import Any, Final
 
 from proxy.config.scalars import SPANS
+from proxy.core.json_path import JsonPath
 from proxy.core.policy import Address, Policy, Upstream
 from proxy.core.target import DEFAULT_PORTS
 from proxy.core.writes import LateAnswer, WriteRecord, WriteState
@@ -24,11 +25,15 @@ from proxy.core.writes import LateAnswer, WriteRecord, WriteState
 _NEXT: Final[Mapping[WriteState, str]] = {
     WriteState.INTENT: "It is under way. Nothing is to be done.",
     WriteState.UNCERTAIN: "It may have happened. Check on the other side whether it did, then resolve this record as "
-    "applied or not applied. Until then its repetition is refused, for as long as writes.hold says.",
+    "applied or not applied. Until then its repetition is refused; once writes.hold is over, it is a dead letter.",
     WriteState.REPORTED: "The other side answered. Its answer is the result; nothing is to be done.",
     WriteState.WITHDRAWN: "Nothing was sent. It may be sent again.",
     WriteState.APPLIED: "It happened. Do not send it again; nothing else is to be done.",
     WriteState.NOT_APPLIED: "It did not happen. It may be sent again.",
+    WriteState.DEAD_LETTERED: "It was given up, and is not attempted again until someone decides. Release it to let it be "
+    "attempted again, discard it to have it never sent again, or resolve it once it is known whether it happened.",
+    WriteState.RELEASED: "Someone has decided that it may be attempted again. Nothing else is to be done.",
+    WriteState.DISCARDED: "Someone has decided that it is never sent again. Nothing else is to be done.",
 }
 
 
@@ -37,7 +42,7 @@ def write_view(record: WriteRecord, now_ms: int, *, body: bool = True) -> dict[s
     return {
         "id": record.id,
         "state": record.state.value,
-        "opened_at": _rfc3339(record.opened_at),
+        "opened_at": rfc3339(record.opened_at),
         "age_ms": max(0, now_ms - record.opened_at),
         "method": record.method,
         "target": record.target,
@@ -48,9 +53,11 @@ def write_view(record: WriteRecord, now_ms: int, *, body: bool = True) -> dict[s
         "unit": record.unit,
         "idempotency_key": record.key,
         "fingerprint": record.fingerprint,
+        "attempts": record.attempts,
         "phase": record.phase.value,
         "reason": record.reason,
         "resolved_by": record.resolved_by,
+        "settled_at": rfc3339(record.settled_at) if record.settled_at else None,
         "answer": _answer(record.answer, body=body) if record.answer is not None else None,
         "next": _NEXT[record.state],
     }
@@ -77,7 +84,8 @@ def _text_or_base64(body: bytes) -> dict[str, str]:
         return {"body": base64.b64encode(body).decode(), "body_encoding": "base64"}
 
 
-def _rfc3339(unix_ms: int) -> str:
+def rfc3339(unix_ms: int) -> str:
+    """Return a time of day, in UTC, with its milliseconds."""
     time = datetime.datetime.fromtimestamp(unix_ms / 1000, tz=datetime.UTC)
     return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
@@ -93,6 +101,10 @@ NANOSECONDS: Final = frozenset(
         "BudgetDefaults.transit_allowance",
         "BudgetDefaults.hop_allowance",
         "BudgetDefaults.client_timer_margin",
+        "Share.span",
+        "LedgerBounds.retention",
+        "Retries.base",
+        "Retries.cap",
         "Route.cap",
         "Route.min_start",
         "Tunnel.idle",
@@ -142,7 +154,7 @@ def _plain(value: Any) -> Any:
             return value.decode("latin-1")
         case re.Pattern():
             return value.pattern
-        case Address():
+        case Address() | JsonPath():
             return str(value)
         case Upstream():
             return _url(value)

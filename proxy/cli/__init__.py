@@ -9,10 +9,15 @@ from __future__ import annotations
 import click
 
 from proxy import __version__
+from proxy.cli.budgets import budgets, close
 from proxy.cli.check import check
+from proxy.cli.dead_letters import dead_letters
 from proxy.cli.demo import demo
 from proxy.cli.explain import explain
+from proxy.cli.output import show_signs
 from proxy.cli.run import run
+from proxy.cli.simulate import simulate
+from proxy.cli.timeline import timeline
 from proxy.cli.uncertain import uncertain
 
 __all__ = ["main"]
@@ -30,13 +35,15 @@ def main() -> None:
 
     The answer says what was allowed and how it ended (Budget-Allowed-Ms, Budget-Outcome). Calls under one Budget-Id
     share one budget; when nothing is left of it, nothing is started. A write that was cut is listed by
-    `waterclock uncertain list`, and its blind repetition is refused.
+    `waterclock uncertain list`, and its blind repetition is refused. `waterclock budgets` lists the jobs,
+    `waterclock timeline ID` draws one.
 
     \b
     See it all at once:
       waterclock demo
     """
+    show_signs()
 
 
-for command in (run, check, explain, uncertain, demo):
+for command in (run, check, explain, simulate, budgets, timeline, close, uncertain, dead_letters, demo):
     main.add_command(command)

@@ -71,7 +71,7 @@ def _head(policy: Policy, method: str, url: str, headers: tuple[str, ...]) -> Re
 
 
 def _considered(policy: Policy, head: RequestHead) -> Considered:
-    from proxy.core.budgets import Budgets
+    from proxy.core.ledger import Ledger
     from proxy.core.routing import Router
     from proxy.dataplane.consider import consider
     from proxy.dataplane.tunnel import consider_tunnel
@@ -80,7 +80,7 @@ def _considered(policy: Policy, head: RequestHead) -> Considered:
     listen = policy.listen
     own = OwnPorts((listen.outbound.port, listen.control.port, listen.metrics.port))
     look = consider_tunnel if head.method == "CONNECT" else consider
-    return look(policy, Router(policy), Budgets(), own, head, None, 0, "(made for this call)")
+    return look(policy, Router(policy), Ledger(), own, head, None, 0, "(made for this call)")
 
 
 def _findings(policy: Policy, case: Considered) -> list[tuple[str, str]]:

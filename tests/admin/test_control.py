@@ -12,14 +12,16 @@ from typing import Any
 
 import pytest
 
-from proxy.admin import api
+from proxy.admin import asked
 from proxy.admin.control import control_app
 from proxy.admin.server import Listening
 from proxy.admin.views import policy_view, write_view
 from proxy.core.policy import Mode, Policy
 from proxy.core.writes import WriteEvent, WriteState, WrongTransition
 from proxy.store.errors import JournalError
-from tests.admin.asking import Answer, ask, exchange, parsed, served
+from tests.admin.asking import Answer, exchange, parsed, served
+from tests.admin.contract import ask
+from tests.admin.jobs import opened
 from tests.admin.writes import ANSWER, NOW_MS, UNCERTAIN, Sidecar, write
 
 INTENT = write("under-way", state=WriteState.INTENT)
@@ -53,15 +55,17 @@ async def resolve(at: Listening, id: str, body: bytes) -> Answer:
     return await ask(at, f"/uncertain/{id}/resolve", "POST", body=body)
 
 
-async def test_index_lists_every_endpoint(at: Listening) -> None:
+async def test_index_lists_every_endpoint(at: Listening, sidecar: Sidecar) -> None:
     """What it lists is there."""
+    opened(sidecar.ledger, "w1", 100)
+    sidecar.writes.put(write("w1", state=WriteState.DEAD_LETTERED))
     answer = await ask(at, "/")
     assert answer.headers["content-type"].split(";")[0] == "application/json"
     listed = {(endpoint["method"], endpoint["path"]) for endpoint in answer.json["endpoints"]}
-    assert {("GET", "/config"), ("GET", "/uncertain"), ("POST", "/uncertain/{id}/resolve")} <= listed
+    assert {("GET", "/config"), ("GET", "/budgets"), ("POST", "/uncertain/{id}/resolve")} <= listed
     for method, path in listed:
         if method == "GET":
-            assert (await ask(at, path.replace("{id}", UNCERTAIN.id))).status == 200
+            assert (await ask(at, path.replace("{id}", "w1"))).status == 200
 
 
 async def test_config_is_the_policy_in_force(at: Listening, sidecar: Sidecar) -> None:
@@ -86,6 +90,25 @@ async def test_list_by_state(at: Listening) -> None:
     document = (await ask(at, "/uncertain?state=uncertain")).json
     assert [shown["id"] for shown in document["writes"]] == ["w1"]
     assert "uncertain, reported" in problem_of(await ask(at, "/uncertain?state=lost"), 400)["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ("?states=uncertain", "It takes state."),
+        ("?state=uncertain&state=reported", "once"),
+        ("?state=", "Use one of"),
+        ("?", None),
+    ],
+)
+async def test_query_is_read_strictly(at: Listening, query: str, says: str | None) -> None:
+    """A slip of the pen is not passed over: what comes back would be taken for what was asked for."""
+    answer = await ask(at, f"/uncertain{query}")
+    if says is None:
+        assert answer.status == 200
+    else:
+        assert says in problem_of(answer, 400)["remedy"]
+    assert "none" in problem_of(await ask(at, "/config?all=1"), 400)["remedy"]
 
 
 async def test_long_list_is_bounded() -> None:
@@ -207,7 +230,7 @@ async def test_body_that_never_comes(
     at: Listening, sidecar: Sidecar, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody is waited for: the answer says so, and the connection ends."""
-    monkeypatch.setattr(api, "_BODY_WITHIN_S", 0.05)
+    monkeypatch.setattr(asked, "BODY_WITHIN_S", 0.05)
     head = b"POST /uncertain/w1/resolve HTTP/1.1\r\nHost: localhost\r\nContent-Length: 17\r\n\r\n"
     problem_of(parsed(await exchange(at, head + b'{"applied"')), 408)
     assert sidecar.resolved == []

@@ -16,18 +16,24 @@ import pytest
 
 from proxy.admin import views
 from proxy.admin.views import policy_view, write_view
+from proxy.core import json_path
 from proxy.core import policy as policies
+from proxy.core.calls import Outcome
 from proxy.core.policy import (
     Address,
     BudgetDefaults,
     Connections,
     Correlation,
     Idempotency,
+    Inbound,
     Listen,
     Match,
     Policy,
+    Retries,
     Route,
+    Share,
     Upstream,
+    Verify,
 )
 from proxy.core.units import MILLISECOND, SECOND
 from proxy.core.writes import LateAnswer, WriteState
@@ -56,9 +62,11 @@ def test_write_in_doubt() -> None:
         "unit": "k-1",
         "idempotency_key": "k-1",
         "fingerprint": "f" * 64,
+        "attempts": 1,
         "phase": "sent",
         "reason": "route_cap",
         "resolved_by": "",
+        "settled_at": None,
         "answer": None,
     }
 
@@ -100,8 +108,15 @@ def test_late_answer_that_was_kept_in_part() -> None:
 def test_policy_reads_like_its_file() -> None:
     """Spans with units, addresses and upstreams in one piece, patterns and sets as text."""
     policy = Policy(
-        listen=Listen(control=Address("::1", 1)),
-        budget=BudgetDefaults(default=90 * SECOND, reserve=0, correlate=(Correlation.TRACEPARENT,)),
+        listen=Listen(
+            control=Address("::1", 1), inbound=Inbound(Address("0.0.0.0", 10801), Address("::1", 8080))
+        ),
+        budget=BudgetDefaults(
+            default=90 * SECOND,
+            reserve=0,
+            correlate=(Correlation.TRACEPARENT,),
+            stages=(Share("llm", 5500 * MILLISECOND), Share("slack", 0)),
+        ),
         routes=(
             Route(
                 "orders",
@@ -109,6 +124,11 @@ def test_policy_reads_like_its_file() -> None:
                 upstream=Upstream("https", "api.example.com", 443, "/v1"),
                 cap=1500 * MILLISECOND,
                 idempotency=Idempotency(b"x-key", honoured=True),
+                retries=Retries(
+                    outcomes=frozenset({Outcome.UPSTREAM_FAILED, Outcome.CONNECT_FAILED}),
+                    statuses=frozenset({504, 503}),
+                ),
+                verify=Verify("/orders?key={idempotency_key}", json=json_path.parse("$.items[0]")),
             ),
         ),
     )
@@ -116,6 +136,12 @@ def test_policy_reads_like_its_file() -> None:
     assert json.loads(json.dumps(shown)) == shown
     assert shown["mode"] == "enforce"
     assert shown["listen"]["control"] == "[::1]:1"
+    assert shown["listen"]["inbound"] == {
+        "address": "0.0.0.0:10801",
+        "app": "[::1]:8080",
+        "measure_transit": False,
+    }
+    assert shown["budget"]["stages"] == [{"stage": "llm", "span": "5500ms"}, {"stage": "slack", "span": "0s"}]
     assert shown["budget"]["default"] == "90s"
     assert shown["budget"]["reserve"] == "0s"
     assert shown["budget"]["correlate"] == ["traceparent"]
@@ -124,6 +150,22 @@ def test_policy_reads_like_its_file() -> None:
     assert route["upstream"] == "https://api.example.com/v1"
     assert route["cap"] == "1500ms"
     assert route["idempotency"] == {"header": "x-key", "honoured": True}
+    assert route["retries"] == {
+        "max": 2,
+        "outcomes": ["connect_failed", "upstream_failed"],
+        "statuses": [503, 504],
+        "base": "50ms",
+        "cap": "1s",
+        "ratio": 20,
+        "floor": 10,
+    }
+    assert route["verify"] == {
+        "path": "/orders?key={idempotency_key}",
+        "method": "GET",
+        "status": 200,
+        "json": "$.items[0]",
+    }
+    assert shown["ledger"] == {"retention": "15m", "budgets": 20_000, "bytes": 16 * 1024 * 1024}
     assert shown["writes"]["hold_back_bytes"] == 1024 * 1024
 
 
@@ -169,7 +211,19 @@ def test_every_integer_of_the_policy_is_a_span_or_known_to_be_none() -> None:
     numbers = {
         "Address.port",
         "Upstream.port",
+        "BudgetDefaults.width",
         "BudgetDefaults.depth",
+        "LedgerBounds.budgets",
+        "LedgerBounds.bytes",
+        "Retries.max",
+        "Retries.statuses",
+        "Retries.ratio",
+        "Retries.floor",
+        "Verify.status",
+        "Route.concurrency",
+        "Route.queue",
+        "Route.max_attempts",
+        "Policy.limit",
         "Writes.hold_back_bytes",
         "Writes.fingerprint_bytes",
         "Connections.max",

@@ -1,4 +1,4 @@
-"""The sidecar as a running process: everything is put together here, started, reloaded and stopped.
+"""The sidecar's life: everything is put together here, started, drained and stopped.
 
 Order matters. The journal is opened before anything listens, so that no write can pass without it; the ports are open
 before the sidecar calls itself ready; on the way down it calls itself unready first, gives the calls in flight what is
@@ -15,7 +15,6 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -23,11 +22,15 @@ from proxy import __version__
 from proxy.admin.control import control_app
 from proxy.admin.health import health_app
 from proxy.admin.server import ListenFailed, Listening, listen
-from proxy.config import ConfigError, Fault, digest, parse, read
+from proxy.app.desk import Desk
+from proxy.app.gauges import watch_all
+from proxy.app.policy_file import PolicyFile
 from proxy.core.policy import Address, OnJournalFailure, Policy
 from proxy.core.units import MILLISECOND, SECOND
-from proxy.core.writes import WriteBook, WriteEvent, WriteRecord
+from proxy.core.writes import WriteBook, WriteRecord, WriteState
+from proxy.dataplane.client import Client
 from proxy.dataplane.entrance import Entrance
+from proxy.dataplane.entry import Entry
 from proxy.dataplane.plane import Plane
 from proxy.net.dial import Dialer
 from proxy.net.own import OwnPorts
@@ -43,9 +46,8 @@ from proxy.store.journal import Journal
 IN_POD: Final = Path("/var/lib/waterclock")
 HERE: Final = Path(".waterclock")
 BACKLOG: Final = 4096
-WATCH_SECONDS: Final = 1.0
+ATTEND_SECONDS: Final = 0.25
 FLUSH_SECONDS: Final = 0.05
-_WRITE_BRACES: Final = "write {} if the built-in policy is meant"
 
 
 def journal_path(policy: Policy) -> Path:
@@ -60,15 +62,12 @@ class Sidecar:
 
     def __init__(self, config: Path | None, *, log: StepLog | None = None) -> None:
         """Read the policy. Raises ConfigError with every fault of it."""
-        self._config = config
-        self._text = read(config) if config is not None else ""
-        self.started_with = parse(self._text, str(config)) if config is not None else Policy()
         self._log = log if log is not None else StepLog()
+        self._file = PolicyFile(config, self._log)
+        self.started_with = self._file.started_with
         self._metrics = Metrics()
         self._own = OwnPorts()
         self._resolver = Resolver()
-        self._reloads = {"success": 0, "failure": 0}
-        self._last_reload_failed = False
         self._journal = Journal(
             journal_path(self.started_with),
             self.started_with.journal.sync,
@@ -78,6 +77,7 @@ class Sidecar:
         self._plane: Plane | None = None
         self._admin: list[Listening] = []
         self._server: asyncio.Server | None = None
+        self._inbound: asyncio.Server | None = None
         self._stop = asyncio.Event()
 
     async def run(self) -> None:
@@ -91,11 +91,6 @@ class Sidecar:
 
     # -- what others see of it -------------------------------------------------------------------------------------
 
-    @property
-    def writes(self) -> WriteBook:
-        """The records of writes."""
-        return self._book
-
     def policy(self) -> Policy:
         """Return the policy in force."""
         return self._plane.policy if self._plane is not None else self.started_with
@@ -105,36 +100,6 @@ class Sidecar:
         if self._server is None:
             return ["The outbound port is not open yet."]
         return ["The sidecar is draining."] if self._stop.is_set() else []
-
-    async def resolve(self, id: str, applied: bool) -> WriteRecord:
-        """Keep what somebody found out about a write. Raises KeyError, WrongTransition, JournalError."""
-        record = self._book.get(id)
-        if record is None:
-            raise KeyError(id)
-        settled = replace(
-            record.after(WriteEvent.FOUND_APPLIED if applied else WriteEvent.FOUND_ABSENT),
-            resolved_by="operator",
-        )
-        durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def done(error: Exception | None) -> None:
-            if durable.cancelled():
-                return
-            if error is None:
-                durable.set_result(None)
-            else:
-                durable.set_exception(error)
-
-        # Known at once, so that a late answer that arrives meanwhile is added to it rather than lost under it.
-        self._book.put(settled)
-        self._journal.put(settled, done)
-        try:
-            await durable
-        except JournalError:
-            if self._book.get(id) is settled:
-                self._book.put(record)
-            raise
-        return settled
 
     # -- start -----------------------------------------------------------------------------------------------------
 
@@ -157,30 +122,37 @@ class Sidecar:
             name=secrets.token_hex(4),
             own=self._own,
         )
-        self._watch_metrics(self._plane)
+        watch_all(self._metrics, self._plane, self._journal, self._log, self._file)
+        desk = Desk(self._plane, self._journal, self._log)
         self._server = await self._listen(self._plane, policy.listen.outbound)
-        control = await listen(control_app(self, unix_ms), policy.listen.control, "listen.control")
+        if policy.listen.inbound is not None:
+            self._inbound = await self._listen_inbound(self._plane, policy.listen.inbound.address)
+        control = await listen(control_app(desk, unix_ms), policy.listen.control, "listen.control")
         self._admin.append(control)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
-        loop.add_signal_handler(signal.SIGHUP, self._reload)
+        loop.add_signal_handler(signal.SIGHUP, self._file.reload)
         # Last of all: whoever asks there is told that the sidecar is ready, and may do anything with it.
         health = await listen(health_app(self, self._metrics), policy.listen.metrics, "listen.metrics")
         self._admin.append(health)
         self._own.add(control.address.port)
         self._own.add(health.address.port)
-        if self._config is not None:
-            loop.call_later(WATCH_SECONDS, self._watch_file, _identity(self._config))
+        self._file.watch(self._plane.adopt)
+        for record in self._book.listed():
+            if record.state is WriteState.UNCERTAIN:
+                self._plane.verifier.resume(record)
+        loop.call_later(ATTEND_SECONDS, self._attend)
         gc.collect()
         gc.freeze()  # what has been built by now stays: the collector need not look at it again
         self._log.event(
             "started",
             version=__version__,
             mode=policy.mode,
-            policy=digest(self._text),
+            policy=self._file.digest,
             outbound=str(policy.listen.outbound),
             control=str(control.address),
             metrics=str(health.address),
+            inbound=str(policy.listen.inbound.address) if policy.listen.inbound is not None else None,
             journal=str(self._journal.path),
             uncertain_writes=self._book.pending(),
         )
@@ -211,77 +183,29 @@ class Sidecar:
             self._own.add(sock.getsockname()[1])
         return server
 
+    async def _listen_inbound(self, plane: Plane, address: Address) -> asyncio.Server:
+        """Open the inbound side, in front of the agent's own port."""
+        loop = asyncio.get_running_loop()
+        try:
+            server = await loop.create_server(
+                lambda: Client(plane, serves=Entry), address.host, address.port, backlog=BACKLOG
+            )
+        except OSError as error:
+            raise ListenFailed("listen.inbound", address, error) from error
+        for sock in server.sockets:
+            self._own.add(sock.getsockname()[1])
+        return server
+
+    def _attend(self) -> None:
+        """See to what time alone brings, every now and then."""
+        assert self._plane is not None
+        self._plane.attend()
+        asyncio.get_running_loop().call_later(ATTEND_SECONDS, self._attend)
+
     def _forget(self, ids: list[str]) -> None:
         """Take note of the records that the journal's retention has deleted."""
         for id in ids:
             self._book.drop(id)
-
-    def _watch_metrics(self, plane: Plane) -> None:
-        watch, journal = self._metrics.watch, self._journal
-        watch("waterclock_step_records_dropped_total", lambda: self._log.dropped)
-        watch("waterclock_log_write_errors_total", lambda: self._log.errors)
-        watch("waterclock_steps_in_flight", lambda: plane.in_flight)
-        watch("waterclock_budgets_open", lambda: plane.budgets.open_at(plane.clock()))
-        watch("waterclock_client_connections", lambda: len(plane.clients))
-        watch("waterclock_upstream_connections", plane.pool.counts)
-        watch("waterclock_opaque_connections_active", lambda: len(plane.relays))
-        watch("waterclock_uncertain_writes", self._book.pending)
-        watch("waterclock_journal_commits_total", lambda: journal.commits)
-        watch("waterclock_journal_failures_total", lambda: journal.failures)
-        watch("waterclock_journal_healthy", lambda: int(journal.healthy))
-        watch("waterclock_journal_size_bytes", lambda: journal.size)
-        watch("waterclock_policy_reloads_total", lambda: self._reloads)
-        watch("waterclock_policy_last_reload_successful", lambda: int(not self._last_reload_failed))
-        inform = self._metrics.inform
-        inform("waterclock_policy_info", lambda: {"digest": digest(self._text), "mode": plane.policy.mode})
-        inform("waterclock_build_info", lambda: {"version": __version__})
-
-    # -- reload ----------------------------------------------------------------------------------------------------
-
-    def _watch_file(self, seen: tuple[int, ...] | None) -> None:
-        """Reload when the file has become another one: edited, or exchanged by the kubelet."""
-        assert self._config is not None
-        now = _identity(self._config)
-        if now != seen:
-            self._reload()
-        asyncio.get_running_loop().call_later(WATCH_SECONDS, self._watch_file, now)
-
-    def _reload(self) -> None:
-        """Put the file's policy in force, whole; a faulty one changes nothing."""
-        if self._config is None or self._plane is None:
-            self._log.event(
-                "reload_ignored", problem="the sidecar was started without a file", remedy="run -c FILE"
-            )
-            return
-        try:
-            text = read(self._config)
-            if not text.strip() and self._text.strip():
-                raise ConfigError(
-                    [Fault(str(self._config), None, "", "the file has become empty", _WRITE_BRACES)]
-                )
-            policy = parse(text, str(self._config))
-        except ConfigError as error:
-            self._reloads["failure"] += 1
-            self._last_reload_failed = True
-            self._log.event(
-                "reload_failed", faults=[str(fault) for fault in error.faults], policy=digest(self._text)
-            )
-            return
-        fixed = [
-            name
-            for name, before, after in (
-                ("listen", self.started_with.listen, policy.listen),
-                ("journal.path", self.started_with.journal.path, policy.journal.path),
-                ("journal.sync", self.started_with.journal.sync, policy.journal.sync),
-                ("journal.retention", self.started_with.journal.retention, policy.journal.retention),
-            )
-            if before != after
-        ]
-        self._plane.adopt(policy)
-        self._text = text
-        self._reloads["success"] += 1
-        self._last_reload_failed = False
-        self._log.event("reloaded", policy=digest(text), mode=policy.mode, needs_restart=fixed)
 
     # -- stop ------------------------------------------------------------------------------------------------------
 
@@ -298,8 +222,9 @@ class Sidecar:
             self._log.event("grace_over", in_flight=plane.in_flight, lingering=len(plane.lingering))
 
     async def _close(self) -> None:
-        if self._server is not None:
-            self._server.close()
+        for server in (self._server, self._inbound):
+            if server is not None:
+                server.close()
         if self._plane is not None:
             self._plane.close()
             await asyncio.sleep(FLUSH_SECONDS)  # the last answers are on their way
@@ -326,15 +251,3 @@ def _has_ipv6() -> bool:
     except OSError:
         return False
     return True
-
-
-def _identity(path: Path) -> tuple[int, ...] | None:
-    """Return what changes when a file is written or exchanged; None while there is none."""
-    try:
-        stat = path.stat()
-    except OSError:
-        return None
-    return stat.st_ino, stat.st_mtime_ns, stat.st_size
-
-
-__all__ = ["JournalError", "ListenFailed", "Sidecar", "journal_path"]
