@@ -1,16 +1,17 @@
 """What the demo claims, compared with what happened. Whatever does not hold is named, and the demo fails.
 
 The figures are the sidecar's own, from its step log, and are held against the plan, the answers' headers, the budget's
-arithmetic, and what the tool has seen. Where they depend on how busy the machine is, they have a tolerance; the budget's
-arithmetic has none.
+arithmetic, and what the tool has seen. So are the verdicts, which are the ledger's, and its record of the job is held
+against the log. Where figures depend on how busy the machine is, they have a tolerance; the budget's arithmetic has none.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
-from proxy.demo.job import Step, url_of
-from proxy.demo.plan import CAP, RESERVE, TOTAL, Variant, Work
+from proxy.demo.job import Document, Job, Step, budget_of, url_of
+from proxy.demo.plan import CAP, RESERVE, TOTAL, Work
 from proxy.demo.tool import Tool
 
 LATE: Final = 100.0
@@ -46,52 +47,69 @@ class Checks:
         )
 
 
-def started_at(variant: Variant, step: Step) -> float:
-    """Return when a step started, by the sidecar's log; only the agent knows it when each step has its own budget."""
-    assert step.record is not None
-    assert step.began is not None
-    started: float = step.record["started_ms"]
-    return step.began if variant.fresh else started
-
-
-def closed_at(variant: Variant, steps: list[Step]) -> float:
-    """Return when the job was closed: when its cleanup call ended."""
-    last = steps[-1]
-    assert last.record is not None
-    elapsed: float = last.record["elapsed_ms"]
-    return started_at(variant, last) + elapsed
-
-
-def is_complete(steps: list[Step]) -> bool:
-    """Return whether all the work was done."""
-    return all(step.record is not None and step.record["outcome"] == "completed" for step in steps[:-1])
-
-
-def is_on_time(variant: Variant, steps: list[Step]) -> bool:
-    """Return whether the job was closed within its budget."""
-    return closed_at(variant, steps) <= TOTAL
-
-
-def check_job(checks: Checks, variant: Variant, steps: list[Step], tool: Tool) -> None:
-    """Check a whole job: each of its steps, and its verdicts."""
-    for work, step in zip(variant.steps, steps, strict=True):
-        _check_step(checks, variant, work, step)
+def check_job(checks: Checks, job: Job, tool: Tool) -> None:
+    """Check a whole job: each of its steps, what the ledger has of its budgets, and its verdicts."""
+    variant = job.variant
+    for work, step in zip(variant.steps, job.steps, strict=True):
+        _check_step(checks, job, work, step)
         sent = 0 if work.expected.outcome == "refused" else 1
         name = f"{variant.title}: how often the tool saw {work.name}"
         checks.same(name, tool.seen[url_of(variant, work)], sent)
-    checks.same(f"{variant.title}: complete", is_complete(steps), variant.complete)
-    closed = f"closed at {closed_at(variant, steps):.0f} of {TOTAL} ms"
-    checks.same(f"{variant.title}: in time ({closed})", is_on_time(variant, steps), variant.on_time)
+    if variant.apart:
+        for work, step, budget in zip(variant.steps, job.steps, job.budgets, strict=True):
+            _check_budget(checks, f"{variant.title}, {work.name}", budget, budget_of(variant, work), [step])
+            checks.same(f"{variant.title}, {work.name}: in time", budget["on_time"], True)
+    else:
+        (budget,) = job.budgets
+        _check_budget(checks, variant.title, budget, variant.id, job.steps)
+        claims = f"{variant.title}: attempts to lengthen the budget"
+        checks.same(claims, budget["extensions_ignored"], variant.claims)
+    checks.same(f"{variant.title}: complete", job.complete, variant.complete)
+    closed = f"closed at {job.closed_at:.0f} of {TOTAL} ms"
+    checks.same(f"{variant.title}: in time ({closed})", job.on_time, variant.on_time)
 
 
-def _check_step(checks: Checks, variant: Variant, work: Work, step: Step) -> None:
+def _check_budget(checks: Checks, name: str, budget: Document, id: str, steps: list[Step]) -> None:
+    """Check that the ledger's record of a budget agrees with the log of its steps, and its verdicts with its figures."""
+    lines = {step.record["record"]: step.record for step in steps if step.record is not None}
+    checks.same(f"{name}: the budget's id", budget["id"], id)
+    checks.same(f"{name}: its state", (budget["state"], budget["closed_by"]), ("closed", "request"))
+    spans = (budget["total_ms"], budget["reserve_ms"], budget["deadline_ms"])
+    checks.same(f"{name}: its total, reserve and end", spans, (TOTAL, RESERVE, TOTAL))
+    checks.same(f"{name}: its steps", [each["record"] for each in budget["steps"]], list(lines))
+    for each in budget["steps"]:
+        line = lines.get(each["record"], {})
+        differs = [what for what, value in each.items() if line.get(what) != value]
+        checks.that(
+            not differs, f"{name}: step {each['step']}: ledger and log differ in {', '.join(differs)}"
+        )
+    outcomes = Counter(line["outcome"] for line in lines.values())
+    counts = {what: count for what, count in budget["counts"].items() if count}
+    checks.same(f"{name}: its counts", counts, {"total": len(lines)} | outcomes)
+    checks.same(f"{name}: complete, by the ledger", budget["complete"], outcomes["completed"] == len(lines))
+    last = list(lines.values())[-1]
+    ended, closed = last["started_ms"] + last["elapsed_ms"], budget["spent_ms"]
+    checks.between(f"{name}: when it was closed", closed, ended - EXACT, ended + LATE)
+    checks.same(f"{name}: in time, by the ledger", budget["on_time"], closed <= budget["deadline_ms"])
+
+
+def check_waterfall(checks: Checks, job: Job, drawn: str) -> None:
+    """Check that `waterclock timeline` shows the verdict on a job, and each of its steps."""
+    title, verdict = job.variant.title, job.budgets[-1]["verdict"]
+    checks.that(f"{job.variant.id}: {verdict}" in drawn, f"{title}: its waterfall does not say {verdict!r}")
+    for work in job.variant.steps:
+        row = f"GET {work.path}/{work.name}"
+        checks.that(row in drawn, f"{title}: its waterfall does not show {row!r}")
+
+
+def _check_step(checks: Checks, job: Job, work: Work, step: Step) -> None:
     record, expected = step.record, work.expected
     assert record is not None
-    name = f"{variant.title}: {work.name}"
+    name = f"{job.variant.title}: {work.name}"
     for what in ("outcome", "status", "reason"):
         checks.same(f"{name}: its {what}", record[what], getattr(expected, what))
     checks.same(f"{name}: its effect (it only reads)", record["effect"], "none")
-    started, allowed, took = started_at(variant, step), record["allowed_ms"], record["elapsed_ms"]
+    started, allowed, took = job.started_at(step), record["allowed_ms"], record["elapsed_ms"]
     checks.between(f"{name}: its start", started, expected.started - EARLY, expected.started + LATE)
     checks.between(f"{name}: what it was allowed", allowed, expected.allowed - LATE, expected.allowed + EARLY)
     _check_arithmetic(checks, name, work, record["started_ms"], allowed)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import aiohttp
+from rich.text import Text
 
 from proxy.demo.checks import LATE, Checks
-from proxy.demo.job import Agent, Answer, Step, add_records, now_ms
+from proxy.demo.job import Agent, Answer, Document, Step, add_records, now_ms
 from proxy.demo.plan import ORDER_CAP, ORDER_NEEDS, TOTAL
 from proxy.demo.sidecar import Sidecar, until
 from proxy.demo.tool import Tool
@@ -17,18 +18,24 @@ from proxy.demo.tool import Tool
 ORDER: Final = {"item": "water clock", "count": 1}
 PATH: Final = f"/orders?needs={ORDER_NEEDS}"
 ANSWERS_WITHIN: Final = 10.0
+JOB: Final = "order"
 
 
 @dataclass(slots=True)
 class Doubt:
-    """What came of the write: the first try, its retry, and a look at the tool; then the record of the first."""
+    """What came of the write: the first try, its retry, and a look at the tool; then the record of the first.
+
+    `closed` and `budget` are the ledger's record of the job: as it was closed, and after the late answer.
+    """
 
     first: Step = field(default_factory=lambda: Step("order", ORDER_NEEDS))
     retry: Step = field(default_factory=lambda: Step("retry", ORDER_NEEDS))
     look: Step = field(default_factory=lambda: Step("look", 0))
     uncertain: int = 0
-    record: dict[str, Any] = field(default_factory=dict)
-    shown: str = ""
+    closed: Document = field(default_factory=dict)
+    record: Document = field(default_factory=dict)
+    budget: Document = field(default_factory=dict)
+    shown: Text = field(default_factory=Text)
 
     @property
     def id(self) -> str:
@@ -42,9 +49,9 @@ class Doubt:
 
 
 async def play(agent: Agent, sidecar: Sidecar, session: aiohttp.ClientSession, doubt: Doubt) -> None:
-    """Send the write, send it again, look at what is there, and wait for the late answer. Raises Unable."""
+    """Send the write, send it again, look at what is there, close the job, and wait for the late answer. Raises Unable."""
     spaced, dense = json.dumps(ORDER, indent=2), json.dumps(ORDER, separators=(",", ":"))
-    job = {"Budget-Id": "order", "Content-Type": "application/json"}
+    job = {"Budget-Id": JOB, "Content-Type": "application/json"}
     opening = job | {"Budget-Remaining-Ms": str(TOTAL), "Idempotency-Key": "first-try"}
     opened = now_ms()
 
@@ -58,16 +65,18 @@ async def play(agent: Agent, sidecar: Sidecar, session: aiohttp.ClientSession, d
     first = await call(doubt.first, "POST", PATH, opening, spaced)
     await call(doubt.retry, "POST", PATH, job | {"Idempotency-Key": "second-try"}, dense)
     await call(doubt.look, "GET", "/orders", job)
+    doubt.closed = await agent.close(JOB)
     doubt.uncertain = (await sidecar.ask(session, "/uncertain"))["uncertain"]
     await add_records(sidecar, doubt.steps)
     doubt.record = await _answered(sidecar, session, first.record)
+    doubt.budget = await sidecar.ask(session, f"/budgets/{JOB}")
     doubt.shown = await sidecar.command("uncertain", "show", first.record)
 
 
-async def _answered(sidecar: Sidecar, session: aiohttp.ClientSession, id: str) -> dict[str, Any]:
+async def _answered(sidecar: Sidecar, session: aiohttp.ClientSession, id: str) -> Document:
     """Return the record of a write once its late answer is in it. Raises Unable."""
 
-    async def look() -> dict[str, Any] | None:
+    async def look() -> Document | None:
         record = await sidecar.ask(session, f"/uncertain/{id}")
         return record if record.get("state") != "uncertain" else None
 
@@ -84,11 +93,15 @@ def told(doubt: Doubt, tool: Tool) -> list[str]:
     )
     retry = f"retry: refused, and never sent. The agent is told the record of the first try, {named}."
     look = f"look: the tool's own count. {tool.seen[PATH]} order arrived, {len(tool.orders)} was committed."
+    closed = (
+        f"closed: the ledger has the job as {doubt.closed['verdict']}, with {doubt.closed['counts']['uncertain']} write in "
+        "doubt."
+    )
     listened = (
         f"The sidecar listened on, and heard the answer {late.get('elapsed_ms', 0):,.0f} ms after the start. It is kept "
         "with the record:"
     )
-    return [order, retry, look, listened]
+    return [order, retry, look, closed, listened]
 
 
 def check_doubt(checks: Checks, doubt: Doubt, tool: Tool) -> None:
@@ -102,11 +115,16 @@ def check_doubt(checks: Checks, doubt: Doubt, tool: Tool) -> None:
         "Orders that the agent finds when it looks", json.loads(doubt.look.answer.body), {"orders": 1}
     )
     checks.same("Writes in doubt before the late answer", doubt.uncertain, 1)
+    checks.same("The same in the ledger", doubt.closed["counts"]["uncertain"], 1)
+    checks.same("The ledger's verdict with a write in doubt", doubt.closed["verdict"], "incomplete; on_time")
+    checks.same("Writes in doubt in the ledger in the end", doubt.budget["counts"]["uncertain"], 0)
     late = doubt.record.get("answer") or {}
     checks.same("The state of the record in the end", doubt.record.get("state"), "reported")
     checks.same("The status of the late answer", late.get("status"), 201)
     checks.same("The body of the late answer", late.get("body"), '{"order": 1}')
-    checks.that('{"order": 1}' in doubt.shown, "`waterclock uncertain show` does not show the late answer")
+    checks.that(
+        '{"order": 1}' in doubt.shown.plain, "`waterclock uncertain show` does not show the late answer"
+    )
 
 
 def _check_first(checks: Checks, doubt: Doubt) -> None:

@@ -1,14 +1,16 @@
-"""The numbers of the demo, its five variants, and what must come of each: written down, not computed.
+"""The numbers of the demo, its six variants, and what must come of each: written down, not computed.
 
 The worked example has a budget of 10 s, a reserve of 1 s and a cap of 4 s a call. Here all times are a fifth of that,
 so that nobody has to wait for it. What a step needs is shared by the tool and the agent: the tool answers a little
 sooner, and the agent thinks for the rest, which leaves room for whatever else the machine is doing. C has the least
-of it, since its tool must not be done within the time that the third variant leaves it.
+of it, since its tool must not be done within the time that the third variant leaves it; cleanup has the most, since the
+job is to be closed in time after it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
 UNIT: Final = 200
@@ -17,7 +19,7 @@ TOTAL: Final = 10 * UNIT
 RESERVE: Final = 1 * UNIT
 CAP: Final = 4 * UNIT
 CLEANUP: Final = 1 * UNIT
-THINKING: Final = {"A": 100, "B": 100, "C": 60, "cleanup": 100}
+THINKING: Final = {"A": 100, "B": 100, "C": 60, "cleanup": 130}
 """The part of what a step needs that the agent takes, after the tool has answered."""
 
 ORDER_CAP: Final = 300
@@ -44,7 +46,7 @@ class Work:
     needs: int
     expected: Expected
     wait: int = 0
-    path: str = "/step"
+    path: str = "/do"
 
     @property
     def tool(self) -> int:
@@ -52,9 +54,17 @@ class Work:
         return self.needs - THINKING[self.name]
 
 
+class Stated(Enum):
+    """How the agent states its budget: in the first call of the job, or in each one, under the job's id or its own."""
+
+    ONCE = "once"
+    ANEW = "anew"
+    APART = "apart"
+
+
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One way that the job can go. `before` and `after` say it to a newcomer; `fresh`: each step opens its own budget."""
+    """One way that the job can go. `before` and `after` say it to a newcomer."""
 
     id: str
     title: str
@@ -63,7 +73,17 @@ class Variant:
     steps: tuple[Work, Work, Work, Work]
     complete: bool
     on_time: bool
-    fresh: bool = False
+    stated: Stated = Stated.ONCE
+
+    @property
+    def apart(self) -> bool:
+        """Whether each step has a budget of its own, so that no budget is that of the job."""
+        return self.stated is Stated.APART
+
+    @property
+    def claims(self) -> int:
+        """How often the agent tries to lengthen a budget."""
+        return len(self.steps) - 1 if self.stated is Stated.ANEW else 0
 
 
 def _at(started: float, allowed: float) -> Expected:
@@ -84,6 +104,13 @@ def _cleanup(started: float, allowed: float) -> Work:
     return Work("cleanup", CLEANUP, _at(started, allowed))
 
 
+_TOO_MUCH: Final = (
+    Work("A", 4 * UNIT, _at(0, 4)),
+    Work("B", 4 * UNIT, _at(4, 4)),
+    Work("C", 4 * UNIT, _cut(8, 1)),
+    _cleanup(9, 1),
+)
+
 VARIANTS: Final = (
     Variant(
         "too-much",
@@ -91,12 +118,7 @@ VARIANTS: Final = (
         f"A, B and C need {4 * UNIT} ms each.",
         "C was given only what was left, and cut when that was used up. The work is not complete, but the job was closed "
         "in time, out of its reserve.",
-        (
-            Work("A", 4 * UNIT, _at(0, 4)),
-            Work("B", 4 * UNIT, _at(4, 4)),
-            Work("C", 4 * UNIT, _cut(8, 1)),
-            _cleanup(9, 1),
-        ),
+        _TOO_MUCH,
         complete=False,
         on_time=True,
     ),
@@ -143,11 +165,23 @@ VARIANTS: Final = (
         on_time=True,
     ),
     Variant(
+        "fresh-claims",
+        "A fresh claim each step",
+        f"{4 * UNIT} ms each again, but the agent restarts its clock at each step: every call claims {TOTAL:,} ms anew, under "
+        "the same id.",
+        "A budget never grows. The claims were ignored and counted, and all went as in the first job.",
+        _TOO_MUCH,
+        complete=False,
+        on_time=True,
+        stated=Stated.ANEW,
+    ),
+    Variant(
         "fresh-limits",
         "A fresh limit each step",
         f"{4 * UNIT} ms each again, but every call opens its own budget, as client timeouts do.",
-        "Every call kept its own limit, and the user waited too long all the same. This is what one budget for the whole "
-        "job is there to stop.",
+        "Every call kept its own limit, and the user waited too long all the same. No ledger can say so: it knows four "
+        "budgets, each closed in time, and no job. That the job was late is worked out here, by the agent's clock. This is "
+        "what one budget for the whole job is there to stop.",
         (
             Work("A", 4 * UNIT, _at(0, 4)),
             Work("B", 4 * UNIT, _at(4, 4)),
@@ -156,7 +190,7 @@ VARIANTS: Final = (
         ),
         complete=True,
         on_time=False,
-        fresh=True,
+        stated=Stated.APART,
     ),
 )
 

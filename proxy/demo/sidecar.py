@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import socket
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import aiohttp
+from rich.text import Text
 
 STARTS_WITHIN: Final = 15.0
 LOGS_WITHIN: Final = 5.0
@@ -42,7 +44,7 @@ class Sidecar:
         self._complaints = folder / "stderr.txt"
         outbound, control, self._metrics = _free_ports(3)
         self.proxy = f"http://127.0.0.1:{outbound}"
-        self._control = f"http://127.0.0.1:{control}"
+        self.control = f"http://127.0.0.1:{control}"
         journal = json.dumps(str(folder / "journal.db"))
         text = policy.format(outbound=outbound, control=control, metrics=self._metrics, journal=journal)
         self.policy_file.write_text(text)
@@ -90,20 +92,27 @@ class Sidecar:
 
     async def ask(self, session: aiohttp.ClientSession, path: str) -> dict[str, Any]:
         """Return what the control API answers."""
-        async with session.get(self._control + path) as answer:
+        async with session.get(self.control + path) as answer:
             document: dict[str, Any] = await answer.json()
             return document
 
-    async def command(self, *words: str) -> str:
-        """Run a `waterclock` command against this sidecar, and return what it prints, complaints included."""
+    async def command(self, *words: str, width: int = 80) -> Text:
+        """Run a `waterclock` command against this sidecar, and return what it prints, complaints and colours included."""
         process = await asyncio.create_subprocess_exec(
-            *COMMAND, *words, "-c", str(self.policy_file), stdin=DEVNULL, stdout=PIPE, stderr=STDOUT
+            *COMMAND,
+            *words,
+            "-c",
+            str(self.policy_file),
+            stdin=DEVNULL,
+            stdout=PIPE,
+            stderr=STDOUT,
+            env=os.environ | {"COLUMNS": str(width), "FORCE_COLOR": "1"},
         )
         try:
             printed, _ = await process.communicate()
         finally:
             await _stop(process)
-        return printed.decode(errors="replace")
+        return Text.from_ansi(printed.decode(errors="replace"))
 
 
 @asynccontextmanager

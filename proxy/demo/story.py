@@ -1,4 +1,4 @@
-"""The demo from beginning to end: start everything, run the five jobs and the write, tell, check, and clear away."""
+"""The demo from beginning to end: start everything, run the six jobs and the write, tell, check, and clear away."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from proxy.demo import doubt, job, sidecar, table, tool
-from proxy.demo.checks import LATE, Checks, check_job
-from proxy.demo.job import Agent, Step
+from proxy.demo import doubt, sidecar, table, tool
+from proxy.demo.checks import LATE, Checks, check_job, check_waterfall
+from proxy.demo.job import Agent, Job, Step, add_records
 from proxy.demo.plan import CAP, ORDER_CAP, ORDER_NEEDS, POLICY, RESERVE, TOTAL, VARIANTS, Variant
 from proxy.demo.sidecar import Sidecar, Unable
 from proxy.demo.tool import Tool
@@ -32,12 +32,13 @@ WIDEST: Final = 100
 
 INTRODUCTION: Final = f"""\
 An agent has promised an answer within {TOTAL:,} ms. Its job is three tool calls in a row, A, B and C, and a cleanup \
-call that closes it. All of them go through a Waterclock sidecar, under one Budget-Id. The last {RESERVE} ms are a \
-reserve that only the cleanup may use, and no single call may take more than {CAP} ms, its cap."""
+call. All of them go through a Waterclock sidecar, under one Budget-Id. The last {RESERVE} ms are a reserve that only \
+the cleanup may use, and no single call may take more than {CAP} ms, its cap. Then the agent closes the job (POST \
+/budgets/ID/close), and the sidecar's ledger gives its two verdicts: is the work complete, and was it closed in time?"""
 
 COLUMNS: Final = {
-    "needs": "what it takes if let run: the tool most of it, the agent the rest",
-    "starts": "when it began, counted from the first (in 5, by the agent's clock)",
+    "needs": "what it takes if let run: a part of it the tool, the rest the agent",
+    "starts": "when it began, counted from the first (in 6, by the agent's clock)",
     "allowed": "the time it was given: its cap, or what was left if that was less",
     "took": "the time until it was answered, cut or refused",
     "outcome": "what became of it, and below that why, if it did not complete",
@@ -102,7 +103,7 @@ class _Story:
             tool.running() as tools,
             sidecar.running(folder, POLICY, session) as side,
         ):
-            agent = Agent(session, side.proxy, tools.url)
+            agent = Agent(session, side, tools.url)
             try:
                 await self._jobs(agent, side, tools)
                 await self._doubt(agent, side, session, tools)
@@ -111,23 +112,30 @@ class _Story:
         return self._conclude(agent.oversleeps)
 
     async def _jobs(self, agent: Agent, side: Sidecar, tools: Tool) -> None:
-        jobs = []
+        jobs: list[Job] = []
         for number, variant in enumerate(VARIANTS, 1):
             self._title(f"{number}. {variant.title}")
             self._say(variant.before)
-            steps = job.steps_of(variant)
-            with self._filling(steps, variant):
-                await agent.run(variant, steps)
-                await job.add_records(side, steps)
-            check_job(self._checks, variant, steps, tools)
-            self._console.print(table.verdicts(variant, steps))
+            job = Job.of(variant)
+            with self._filling(job.steps, variant):
+                await agent.run(job)
+                await add_records(side, job.steps)
+            check_job(self._checks, job, tools)
+            self._console.print(table.verdicts(job))
             self._say(variant.after)
-            jobs.append((variant, steps))
-        self._title("The five side by side")
+            if not jobs:
+                await self._draw(side, job)
+            jobs.append(job)
+        self._title("Side by side")
         self._console.print(table.summary(jobs))
 
+    async def _draw(self, side: Sidecar, job: Job) -> None:
+        drawn = await side.command("timeline", job.variant.id, width=self._console.width)
+        check_waterfall(self._checks, job, drawn.plain)
+        self._console.print(table.command(f"waterclock timeline {job.variant.id}", drawn))
+
     async def _doubt(self, agent: Agent, side: Sidecar, session: aiohttp.ClientSession, tools: Tool) -> None:
-        self._title("6. A write in doubt")
+        self._title(f"{len(VARIANTS) + 1}. A write in doubt")
         self._say(DOUBT)
         case = doubt.Doubt()
         with self._filling(case.steps, None):

@@ -8,8 +8,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from proxy.demo.checks import closed_at, is_complete, is_on_time
-from proxy.demo.job import Step
+from proxy.demo.job import Job, Step
 from proxy.demo.plan import TOTAL, Variant
 
 _COLOURS = {"completed": "green", "deadline_exceeded": "yellow", "refused": "magenta"}
@@ -39,7 +38,7 @@ def _what_happened(step: Step, variant: Variant | None) -> list[RenderableType]:
     else:
         allowed, took = _ms(record["allowed_ms"]), _ms(record["elapsed_ms"])
         outcome, reason, effect = record["outcome"], record["reason"] or "", record["effect"]
-        started = _ms(step.began if variant is not None and variant.fresh else record["started_ms"])
+        started = _ms(step.began if variant is not None and variant.apart else record["started_ms"])
     told = Text(outcome, _COLOURS.get(outcome, "red"))
     if reason:
         told.append(f"\n{reason}", "dim")
@@ -50,35 +49,42 @@ def _ms(value: float | None) -> str:
     return "" if value is None else f"{value:.0f}"
 
 
-def verdicts(variant: Variant, steps: list[Step]) -> Text:
-    """Return the two verdicts on a job."""
-    return Text.assemble(
+def verdicts(job: Job) -> Text:
+    """Return the two verdicts on a job, and what else the ledger says of it."""
+    said = Text.assemble(
         "complete? ",
-        _verdict(is_complete(steps)),
+        _verdict(job.complete),
         "   in time? ",
-        _verdict(is_on_time(variant, steps)),
-        f"   closed at {closed_at(variant, steps):,.0f} of {TOTAL:,} ms",
+        _verdict(job.on_time),
+        f"   closed at {job.closed_at:,.0f} of {TOTAL:,} ms",
     )
+    ignored = sum(budget["extensions_ignored"] for budget in job.budgets)
+    if ignored:
+        said.append(f"\nignored: {ignored} attempts to lengthen it")
+    if job.variant.apart:
+        each = ", ".join(sorted({budget["verdict"] for budget in job.budgets}))
+        said.append(f"\nof each of the {len(job.budgets)} budgets the ledger says: {each}")
+    return said
 
 
 def _verdict(good: bool) -> tuple[str, str]:
     return ("yes", "bold green") if good else ("no", "bold red")
 
 
-def summary(jobs: list[tuple[Variant, list[Step]]]) -> Table:
+def summary(jobs: list[Job]) -> Table:
     """Return one line for each variant: its verdicts side by side."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     table.add_column("the job", min_width=23)
     for heading in ("C was allowed", "complete?", "in time?", "closed at"):
         table.add_column(heading, justify="right")
-    for variant, steps in jobs:
-        third = steps[2].record or {}
+    for job in jobs:
+        third = job.steps[2].record or {}
         table.add_row(
-            variant.title,
+            job.variant.title,
             _ms(third.get("allowed_ms")),
-            Text(*_verdict(is_complete(steps))),
-            Text(*_verdict(is_on_time(variant, steps))),
-            _ms(closed_at(variant, steps)),
+            Text(*_verdict(job.complete)),
+            Text(*_verdict(job.on_time)),
+            _ms(job.closed_at),
         )
     return table
 
@@ -92,6 +98,8 @@ def pairs(rows: Mapping[str, str]) -> Table:
     return table
 
 
-def command(words: str, printed: str) -> Text:
+def command(words: str, printed: Text) -> Text:
     """Return a command and what it printed."""
-    return Text.assemble((f"$ {words}\n", "bold"), printed.rstrip())
+    shown = printed.copy()
+    shown.rstrip()
+    return Text.assemble((f"$ {words}\n", "bold"), shown)

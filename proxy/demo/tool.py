@@ -1,6 +1,6 @@
 """The tool that the agent calls: a small HTTP server on the loopback, which takes as long as the URL says.
 
-GET  /step/A?needs=740     answers after 740 ms
+GET  /do/A?needs=740       answers after 740 ms
 POST /orders?needs=1500    commits the order at once, and answers after 1500 ms
 GET  /orders               how many orders were committed
 """
@@ -59,7 +59,7 @@ def _app(tool: Tool) -> web.Application:
     app = web.Application()
     app.add_routes(
         [
-            web.get("/step/{name}", step),
+            web.get("/do/{name}", step),
             web.get("/careful/{name}", step),
             web.post("/orders", order),
             web.get("/orders", count),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -47,13 +48,18 @@ def test_it_tells_the_whole_story(folder: Path) -> None:
     assert (ended.returncode, ended.stderr) == (0, ""), told
     for variant in VARIANTS:
         assert variant.title in told
-    assert told.count("complete? no   in time? yes") == 3
+    assert told.count("complete? no   in time? yes") == 4
     assert told.count("complete? yes   in time? yes") == 1
     assert told.count("complete? yes   in time? no") == 1
+    assert told.count("ignored: 3 attempts to lengthen it") == 1
+    assert "of each of the 4 budgets the ledger says: complete; on_time" in told
+    assert "too-much: incomplete; on_time" in told
+    assert re.search(r"4 GET /do/cleanup +0\.\d+ .*│ completed", told)
     assert "budget_remaining" in told
     assert "below_min_start" in told
     assert "unresolved_write" in told
     assert "1 order arrived, 1 was committed" in told
+    assert "the ledger has the job as incomplete; on_time, with 1 write in doubt" in " ".join(told.split())
     assert 'body:           {"order": 1}' in told
     assert "checks hold" in told
     (kept,) = folder.iterdir()
@@ -74,6 +80,7 @@ def test_a_claim_that_does_not_hold_is_named(
     told = " ".join(capsys.readouterr().out.split())
     assert "checks do not hold" in told
     assert "Too much for one budget: C: its outcome is 'completed', and should be 'deadline_exceeded'" in told
+    assert "Too much for one budget: complete is True, and should be False" in told
     assert "Orders that the tool has committed is 2, and should be 1" in told
     assert "Try next" not in told
     assert list(folder.iterdir()) == []
