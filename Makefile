@@ -18,13 +18,14 @@ SELF := --no-deps --no-build-isolation --editable .
 DEMO_ARGS  ?=
 TEST_ARGS  ?=
 BENCH_ARGS ?=
+STORM_ARGS ?=
 LOCK_ARGS  ?=
 
 LOCK    = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
           --annotation-style line --custom-compile-command "make lock" $(LOCK_ARGS)
 FOLDERS = $(wildcard proxy tests bench tools hatch_build.py)
 
-.PHONY: help demo test lint types contracts check format bench compiled test-compiled lock clean
+.PHONY: help demo test lint types contracts check format bench storm compiled test-compiled lock clean
 
 help: ## this page
 	@echo "Waterclock holds a whole agent job to one time budget."
@@ -36,7 +37,8 @@ help: ## this page
 	  | awk -F'|' '{ printf "%-23s %s\n", $$1, $$2 }'
 	@echo
 	@echo "Arguments go through: make test TEST_ARGS='-k budget -x', make bench BENCH_ARGS=--help,"
-	@echo "make demo DEMO_ARGS=..., make lock LOCK_ARGS=--upgrade, make PYTHON=/path/to/python3 demo."
+	@echo "make storm STORM_ARGS=--short, make demo DEMO_ARGS=..., make lock LOCK_ARGS=--upgrade,"
+	@echo "make PYTHON=/path/to/python3 demo."
 
 demo: $(VENV)/.run ## three tool calls under one budget, told step by step
 	@$(BIN)/waterclock demo $(DEMO_ARGS)
@@ -67,6 +69,9 @@ bench: $(VENV)/.bench ## what a call costs, beside other proxies
 	  echo "There is no C compiler ($(CC)): without the row of the compiled build."; \
 	fi
 	@$(BIN)/python -m bench $(BENCH_ARGS)
+
+storm: $(VENV)/.run ## many agents and a slow tool: what admission is for
+	@$(BIN)/python -m bench storm $(STORM_ARGS)
 
 compiled: $(COMPILED)/.run ## the wheel for production: the busiest modules in C, into dist and .venv-compiled
 

@@ -1,4 +1,7 @@
-"""`python -m bench`: what `make bench` runs. Progress goes to stderr, results to stdout and to a JSON file."""
+"""`python -m bench`: what `make bench` runs. Progress goes to stderr, results to stdout and to a JSON file.
+
+`python -m bench storm` is a benchmark of its own, with arguments of its own: `make storm`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
 
-from bench import cuts, hotpath, report, start, throughput
+from bench import cuts, hotpath, report, start, storm, throughput
 from bench.builds import COMPILED
 from bench.floors import Results, floors
 from bench.load import LARGE_GET, POST, SMALL_GET
@@ -24,6 +27,7 @@ from bench.peers.waterclock import Waterclock
 from bench.procs import Cores, Failed, Missing, pinned, progress
 from bench.throughput import Effort
 
+STORM: Final = "storm"
 PARTS: Final = ("throughput", "cuts", "start", "hotpath")
 SIDECARS: Final[tuple[Peer, ...]] = (Waterclock(), Waterclock(COMPILED))
 PEERS: Final[tuple[Peer, ...]] = (*SIDECARS, Envoy(), HAProxy(), BareAiohttp())
@@ -50,7 +54,9 @@ ROUND: Final = 4_000  # calls of a round of `hotpath`
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     names = ", ".join(peer.name for peer in PEERS)
     parser = argparse.ArgumentParser(
-        prog="python -m bench", description="Measures Waterclock beside its peers."
+        prog="python -m bench",
+        description="Measures Waterclock beside its peers.",
+        epilog="Not beside its peers, and with arguments of its own: python -m bench storm --help.",
     )
     parser.add_argument(
         "part", nargs="?", choices=("all", *PARTS), default="all", help="what to measure (default: all)"
@@ -109,8 +115,11 @@ def _end(number: int, frame: object) -> NoReturn:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    arguments = _arguments(argv)
     signal.signal(signal.SIGTERM, _end)
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == [STORM]:
+        return storm.main(words[1:])
+    arguments = _arguments(words)
     cores = Cores.choose()
     for warning in warnings(cores):
         progress(f"note: {warning}")
