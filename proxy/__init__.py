@@ -6,15 +6,18 @@ nobody repeats it blindly.
 
 The package is built in layers, and imports go downwards only (a lint contract holds it). From the bottom:
 
-`core` is the pure heart: the words, the arithmetic, the decisions, as frozen values. No I/O, no clock. `wire` is
+`core` is the pure heart: the words, the arithmetic, the decisions, as frozen values. No I/O, no clock. The three parts
+of a dispatcher are there: `core/admission` says which calls may start, `core/ledger` what each job has left and has
+done, `core/writes` which of its units are in doubt or given up. `wire` is
 HTTP/1.1: bytes to events and back. On these stand `config`, which reads the policy; `net`, which holds sockets,
 connections and the pool; `store`, the journal of writes; and `observe`, the step log and the metrics. `dataplane`
 brings them together, and `admin` shows them to operators. `app` is the running process, `demo` the job that
 `waterclock demo` plays, `cli` the command line.
 
-To follow one call, read `dataplane/call.py` from top to bottom: consider, hold, open, send, relay, settle. Then
-`core/decision.py` and `core/reasons.py` for why it went that way, and `dataplane/client.py` for the connection that
-it came on.
+To follow one call, read `dataplane/call.py` from top to bottom: consider, hold, admit, open, send, relay, settle; then
+`dataplane/attempt.py` for its turn and its further attempts, and `dataplane/exchange.py` for all the ways it can end.
+`core/decision.py` and `core/reasons.py` say why it went that way. The request that a job begins with is a call of its
+own kind, in `dataplane/entry.py`.
 """
 
 __version__ = "0.1.0"
