@@ -63,18 +63,11 @@ class Desk:
 
     async def release(self, id: str) -> WriteRecord:
         """Let a dead letter be attempted again. Raises KeyError, WrongTransition, JournalError."""
-        record = await self._settle(id, WriteEvent.RELEASED)
-        self._released(record)
-        return record
+        return await self._settle(id, WriteEvent.RELEASED)
 
     async def discard(self, id: str) -> WriteRecord:
         """Have a dead letter never sent again. Raises KeyError, WrongTransition, JournalError."""
         return await self._settle(id, WriteEvent.DISCARDED)
-
-    def _released(self, record: WriteRecord) -> None:
-        """Take note of a dead letter whose unit may be attempted again."""
-        for unit in (record.fingerprint, f"{record.origin} {record.unit}"):
-            self._plane.attempts.forget(unit)
 
     async def _settle(self, id: str, event: WriteEvent) -> WriteRecord:
         """Keep what somebody has found out or decided about a write, durably."""
@@ -101,5 +94,5 @@ class Desk:
             if self._plane.book.get(id) is settled:
                 self._plane.book.put(record)
             raise
-        self.ledger.settled(settled.budget_id, id, happened=settled.happened)
+        self._plane.account_for(settled)
         return settled

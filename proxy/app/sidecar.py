@@ -27,7 +27,7 @@ from proxy.app.gauges import watch_all
 from proxy.app.policy_file import PolicyFile
 from proxy.core.policy import Address, OnJournalFailure, Policy
 from proxy.core.units import MILLISECOND, SECOND
-from proxy.core.writes import WriteBook, WriteRecord, WriteState
+from proxy.core.writes import WriteBook, WriteRecord
 from proxy.dataplane.client import Client
 from proxy.dataplane.entrance import Entrance
 from proxy.dataplane.entry import Entry
@@ -138,9 +138,7 @@ class Sidecar:
         self._own.add(control.address.port)
         self._own.add(health.address.port)
         self._file.watch(self._plane.adopt)
-        for record in self._book.listed():
-            if record.state is WriteState.UNCERTAIN:
-                self._plane.verifier.resume(record)
+        self._plane.verifier.resume()
         loop.call_later(ATTEND_SECONDS, self._attend)
         gc.collect()
         gc.freeze()  # what has been built by now stays: the collector need not look at it again

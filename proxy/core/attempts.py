@@ -1,13 +1,12 @@
 """The units of work that are being attempted: how often each has been tried, by whomever, and whether it is done.
 
-The same unit seen again is another attempt while it is not done: while an earlier attempt is under way, or after the
-last one failed. A unit that succeeded is done, whatever comes of attempts that were under way meanwhile, and the same
-call made later is new work, unless it carries the unit's key: a key names one piece of work for good. What a caller says
-of its own count (`x-stainless-retry-count`, `amz-sdk-request: attempt=`) is believed where it is higher than what was
+The same unit seen again is another attempt at it once an attempt has failed, and until one succeeds. An equal call beside
+one that is under way and has not failed is new work: nobody can say that it is not meant. A unit that succeeded is done,
+and the same call made later is new work too. A key is another matter: it names one piece of work for good. What a caller
+says of its own count (`x-stainless-retry-count`, `amz-sdk-request: attempt=`) is believed where it is higher than what was
 seen here.
 
-Bounded: units that nobody has touched for `HORIZON`, and past `MOST` the ones untouched for longest, are forgotten. An
-attempt that is under way touches its unit.
+Bounded: units that nobody has touched for `HORIZON`, and past `MOST` the ones untouched for longest, are forgotten.
 """
 
 from __future__ import annotations
@@ -32,13 +31,24 @@ class Attempt(NamedTuple):
 
 
 class _Unit:
-    __slots__ = ("attempts", "done", "running", "touched")
+    """`started`: attempts that have begun; since the last success, `failures` is how many have failed, as far as is known,
+    and `highest` the highest number that one had.
+    """
+
+    __slots__ = ("done", "failures", "highest", "running", "started", "touched")
 
     def __init__(self) -> None:
-        self.attempts = 0
+        self.started = 0
+        self.failures = 0
+        self.highest = 0
         self.running = 0
         self.done = False
         self.touched = 0
+
+    @property
+    def used(self) -> int:
+        """How many attempts are used up or about to be, once one has failed."""
+        return self.failures + self.running if self.failures else 0
 
     def stale(self, now: int) -> bool:
         return not self.running and now - self.touched > HORIZON
@@ -46,9 +56,12 @@ class _Unit:
 
 def failed(completed: bool, status: int | None) -> bool:
     """Say whether an attempt leaves its unit undone: it did not complete, or was answered with a call for another."""
-    if not completed or status is None:
-        return True
-    return status >= 500 or status in REPEATABLE
+    return not completed or status is None or asks_again(status)
+
+
+def asks_again(status: int | None) -> bool:
+    """Say whether a whole answer with this status leaves the work undone."""
+    return status is not None and (status >= 500 or status in REPEATABLE)
 
 
 class Attempts:
@@ -62,9 +75,22 @@ class Attempts:
         return len(self._units)
 
     def count(self, unit: str, now: int = 0) -> int:
-        """Return how often a unit has been attempted; 0 when it is done, unknown, or by `now` forgotten."""
+        """Return how many attempts at a unit are used up: those that failed, and with them those that are under way.
+
+        0 while none has failed, and when the unit is done, unknown, or by `now` forgotten.
+        """
         known = self._units.get(unit)
-        return 0 if known is None or known.done or known.stale(now) else known.attempts
+        return 0 if known is None or known.done or known.stale(now) else known.used
+
+    def running(self, unit: str) -> int:
+        """Return how many attempts at a unit are under way: any of them may yet succeed."""
+        known = self._units.get(unit)
+        return 0 if known is None else known.running
+
+    def at_stake(self, unit: str) -> int:
+        """Return how many attempts at a unit are used up if those that are under way fail too."""
+        known = self._units.get(unit)
+        return 0 if known is None else max(known.failures + known.running, known.highest)
 
     def begin(self, unit: str, now: int, *, keyed: bool, stated: int = 0) -> Attempt:
         """Count an attempt that begins. `keyed`: the unit has a key; `stated`: how many the caller says it has made."""
@@ -72,12 +98,13 @@ class Attempts:
         if known is None or (known.done and not keyed and not known.running) or known.stale(now):
             known = self._units[unit] = _Unit()
         self._touch(unit, known, now)
+        before = max(known.started if keyed else known.used, stated)
         known.done = False
         known.running += 1
-        fresh = not known.attempts and not stated
-        known.attempts = max(known.attempts, stated) + 1
+        known.started += 1
+        known.highest = max(known.highest, stated + 1)
         self._forget(now)
-        return Attempt(known.attempts, fresh)
+        return Attempt(before + 1, not before)
 
     def end(self, unit: str, *, undone: bool, now: int = 0) -> None:
         """Take note that an attempt has ended. `undone`: it failed (`failed`). Without `now`, its unit ages from its start."""
@@ -85,7 +112,11 @@ class Attempts:
         if known is None or not known.running:
             return  # forgotten meanwhile
         known.running -= 1
-        known.done = known.done or not undone
+        if not undone:
+            known.done = True
+            known.failures = known.highest = 0
+        elif not known.done:
+            known.failures = max(known.failures + 1, known.highest)
         if now > known.touched:
             self._touch(unit, known, now)
 

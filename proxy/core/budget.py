@@ -75,6 +75,7 @@ class Budget:
         "told",
         "total",
         "traces",
+        "unfinished",
     )
 
     def __init__(self, id: str, opened: int, total: int, reserve: int) -> None:
@@ -93,6 +94,7 @@ class Budget:
         self.closed_at: int | None = None
         self.closed_by: str | None = None
         self.on_time: bool | None = None
+        self.unfinished = False
         self.alarm = self.deadline
         self.told = False
         self.traces: tuple[str, ...] = ()
@@ -114,10 +116,12 @@ class Budget:
         self.closed_at = now
         self.closed_by = by
         self.on_time = now <= self.deadline
+        self.unfinished = self.in_flight > 0
 
     def reopen(self) -> bool:
         """Take note that the job goes on, under the same clock; return whether it was told that it is finished."""
         self.closed_at = self.closed_by = self.on_time = None
+        self.unfinished = False
         told, self.told = self.told, False
         return told
 

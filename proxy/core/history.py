@@ -13,6 +13,7 @@ from collections import OrderedDict
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from proxy.core.attempts import asks_again
 from proxy.core.calls import Effect, Kind, Outcome
 from proxy.core.step import StepRecord
 
@@ -112,8 +113,11 @@ class History:
         else:
             self.events_dropped += 1
 
-    def add(self, record: StepRecord) -> None:
-        """Keep the record of a step that has ended, and follow the unit of its work."""
+    def add(self, record: StepRecord, *, late: bool = False) -> None:
+        """Keep the record of a step that has ended, and follow the unit of its work.
+
+        `late`: it began after the job was said to be done, so whether it is done is none of its business; a doubt is.
+        """
         if len(self.steps) < MOST_STEPS:
             self.steps.append(record)
             self._detail_bytes += step_bytes(record)
@@ -121,15 +125,21 @@ class History:
             self.steps_dropped += 1
         outcome = record.outcome
         self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
-        unit = record.unit or record.record
-        if outcome == Outcome.COMPLETED and not record.partial:
+        self.attempts += record.tries
+        self.units += record.fresh
+        # What was turned away before its body was read has no unit: then the same call stands for its work.
+        same_call = f"{record.method} {record.target}"
+        turned_away = outcome in (Outcome.REFUSED, Outcome.SHED)
+        unit = record.unit or (same_call if turned_away else record.record)
+        if late:
+            pass
+        elif outcome == Outcome.COMPLETED and not (record.partial or asks_again(record.status)):
             self._done(unit, again=record.kind == Kind.IDEMPOTENT)
+            self._done(same_call, again=False)
         else:
             self._undone(unit)
         if record.effect == Effect.UNCERTAIN:
             self._uncertain(record.record, unit)
-        self.attempts += record.tries
-        self.units += record.fresh
 
     def settled(self, record_id: str, *, happened: bool) -> None:
         """Take note that the effect of a write is known by now. One that has happened is done, whoever found that out."""

@@ -27,6 +27,7 @@ from proxy.core.limits import Limits
 from proxy.core.policy import BudgetDefaults, Correlation, LedgerBounds, OnMissing
 from proxy.core.stages import shares
 from proxy.core.step import StepRecord
+from proxy.core.units import MILLISECOND
 
 LONE: Final = 500
 """How many finished budgets of one call are kept."""
@@ -240,7 +241,9 @@ class Ledger:
         share = budget.stage(stage, phase)
         if share is not None:
             share.end(now)
-        _history(budget).add(record)
+        closed = budget.closed_at
+        late = closed is not None and budget.opened + int(record.started_ms * MILLISECOND) > closed
+        _history(budget).add(record, late=late)
         self._weigh(budget)
         if not budget.lone or budget.in_flight:
             return False

@@ -90,7 +90,7 @@ TABLE: Final[dict[Case, Row]] = {
         next="Do not repeat this call under this budget. Finish with what you have, and say what is missing.",
     ),
     Case.REPEATED: Row(
-        "Refused: an earlier attempt of this write is unresolved",
+        "Refused: it would repeat an earlier write",
         retriable=False,
         proxy_error="http_request_denied",
         next="The first attempt may have happened. Check its result with a read; if it did not happen, send the call "

@@ -31,6 +31,7 @@ class Again(NamedTuple):
 
 NOT_ASKED: Final = Again(None, "not_asked")
 NOT_SAFE: Final = Again(None, "not_safe")
+NOT_KEPT: Final = Again(None, "body_too_large")
 USED_UP: Final = Again(None, "attempts_used_up")
 NO_TIME: Final = Again(None, "no_time")
 WITHHELD: Final = Again(None, "retry_budget")
@@ -50,6 +51,7 @@ def again(
     *,
     made: int,
     repeatable: bool,
+    kept: bool = True,
     left: int | None,
     min_start: int,
     jitter: float,
@@ -57,13 +59,15 @@ def again(
 ) -> Again:
     """Decide on another attempt after `made` of them.
 
-    `repeatable`: the unit may be sent again. `left`: what is left of the allowance (None: no end). `jitter` is drawn
+    `repeatable`: the unit may be sent again. `kept`: all of its body is still here. `left`: what is left of the allowance (None: no end). `jitter` is drawn
     from [0, 1). `granted`: the retry budget has room.
     """
     if retries is None or not asked(retries, failure):
         return NOT_ASKED
     if not repeatable:
         return NOT_SAFE
+    if not kept:
+        return NOT_KEPT
     if made > retries.max:
         return USED_UP
     wait = int(jitter * min(retries.cap, retries.base << min(made - 1, 63)))

@@ -34,7 +34,8 @@ def verdict_of(budget: Budget, now: int) -> Verdict:
     """Return the verdicts on a budget as of now.
 
     Complete: nothing is under way, and each unit of its work has in the end been done, with a known effect. While the
-    job is open that can still change, so it is not said. On time: somebody said that it is done, by its deadline.
+    job is open that can still change, so it is not said; once it is closed, only what becomes known of writes in doubt
+    changes it. On time: somebody said that it is done, by its deadline.
     """
     if budget.closed_at is None and now < budget.deadline:
         return Verdict(None, None)
@@ -44,6 +45,8 @@ def verdict_of(budget: Budget, now: int) -> Verdict:
 def complete(budget: Budget) -> bool:
     """Say whether all that the job has begun is done by now."""
     history = budget.history
+    if budget.unfinished:
+        return False
     if history is None:
         return not budget.in_flight
     return not (budget.in_flight or history.undone or history.uncertain or history.overflowed)

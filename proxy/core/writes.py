@@ -79,6 +79,7 @@ TRANSITIONS: Final[dict[tuple[WriteState, WriteEvent], WriteState]] = {
 }
 
 _HAPPENED: Final = frozenset({WriteState.REPORTED, WriteState.APPLIED})
+_KNOWN: Final = _HAPPENED | {WriteState.NOT_APPLIED, WriteState.WITHDRAWN}
 DEAD: Final = frozenset({WriteState.DEAD_LETTERED, WriteState.DISCARDED})
 """The states in which a unit is attempted no more, by whatever rule its route knows repeats."""
 
@@ -131,6 +132,11 @@ class WriteRecord:
     answer: LateAnswer | None = None
     attempts: int = 1
     settled_at: int = 0
+
+    @property
+    def known(self) -> bool:
+        """Whether it is known what has come of the write. That somebody has decided about it is no knowledge."""
+        return self.state in _KNOWN
 
     @property
     def happened(self) -> bool:

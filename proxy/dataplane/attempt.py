@@ -20,15 +20,16 @@ from proxy.core.policy import Retries
 from proxy.core.reasons import Reason
 from proxy.core.retries import NOT_ASKED, Failure, again
 from proxy.core.units import SECOND, exact_ms
-from proxy.core.writes import DEAD, WriteRecord, repetition
+from proxy.core.writes import DEAD, WriteRecord, WriteState, repetition
 from proxy.dataplane.dead_letters import dead_letter_of, exhausted
 from proxy.dataplane.exchange import Exchange
 from proxy.dataplane.request import WAITING_BYTES
-from proxy.dataplane.response import ResponseSide
+from proxy.dataplane.response import ResponseSide, retry_after
 from proxy.net.connection import UpstreamConnection
 from proxy.wire.events import Framing, ResponseHead, WireFault
 
 _CUT: Final = Failure(Outcome.DEADLINE_EXCEEDED, 504)
+_OTHERS_TRY: Final = "The last attempts at the same work are under way just now; it gets no more than these."
 _OVERTAKEN: Final = "Other calls have used up the attempts at the same work meanwhile."
 
 
@@ -49,7 +50,7 @@ class Attempts(Exchange):
             self.open()
             return
         if self.unit_id is None and self.kind is not Kind.WRITE:
-            self._know_unit()
+            self.know_unit()
         if self.retries is not None:
             self.request.keep(self.policy.writes.fingerprint_bytes)
         if self._given_up(now):
@@ -121,7 +122,7 @@ class Attempts(Exchange):
 
     # -- the unit --------------------------------------------------------------------------------------------------
 
-    def _know_unit(self) -> None:
+    def know_unit(self) -> None:
         """Say which unit of work this is. Reads of a job are known by what they ask for; with a body, once it has passed.
 
         A read that belongs to no job could be anybody's: it has no unit but itself, whatever its caller says of it.
@@ -166,13 +167,17 @@ class Attempts(Exchange):
             if not self.enforced:
                 self.would = Would.REFUSE
                 return False
+            if self.plane.attempts.running(self.unit_id):
+                self._answer(Outcome.REFUSED, Reason.DEAD_LETTERED, _OTHERS_TRY, now)
+                return True
             first = exhausted(self, now)
         return not self.refuse_repeat(first)
 
     def refuse_repeat(self, first: WriteRecord) -> bool:
         """Refuse what would repeat an unresolved write. Return True if it goes on all the same (`mode: observe`)."""
         if not self.enforced:
-            self.would = Would.REFUSE
+            if first.state is not WriteState.INTENT:  # it would wait for that one's answer
+                self.would = Would.REFUSE
             return True
         self.unit = first.unit or self.unit  # under whatever key it came: it is the same work
         detail = repetition(first, self.plane.wall_ms())
@@ -184,10 +189,10 @@ class Attempts(Exchange):
         """Count an attempt, and say what it may take: the cap of its route, which starts anew with each."""
         self._count_attempt(now)
         route = self.case.route
-        if self.retries is not None:
-            if self.tries == 1:
-                self.plane.retry_budget(route.name).call(now)
-            self.attempt_due = now + route.cap if route.cap is not None else None
+        if self.retries is not None and self.tries == 1:
+            self.plane.retry_budget(route.name).call(now)
+        if route.retries is not None and route.cap is not None and not self.case.subscription:
+            self.attempt_due = now + route.cap
             self._set_alarm()
 
     def _count_attempt(self, now: int) -> None:
@@ -230,6 +235,7 @@ class Attempts(Exchange):
             failure,
             made=self.tries if self._has_another(now) else retries.max + 1,
             repeatable=self._repeatable(),
+            kept=self.phase is Phase.NOT_SENT or self.request.repeatable,
             left=self.due - now if self.due is not None else None,
             min_start=self.case.route.min_start,
             jitter=self.plane.jitter(),
@@ -254,16 +260,20 @@ class Attempts(Exchange):
         most = self.case.route.max_attempts
         if most is None or not self.enforced:
             return True
-        return (self.tries if self.unit_id is None else max(self.attempt, self.made(now))) < most
+        if self.unit_id is None:
+            return self.tries < most
+        attempts = self.plane.attempts
+        return (
+            attempts.at_stake(self.unit_id) if self.attempting else attempts.count(self.unit_id, now)
+        ) < most
 
     def _repeatable(self) -> bool:
-        """Whether the unit may be sent again: nothing of it was, or repeating it does no harm; and all of it is still here."""
+        """Whether the unit may be sent again: nothing of it was, or repeating it does no harm."""
         if self._response.head_sent:
             return False
         if self.phase is Phase.NOT_SENT:
             return True
-        harmless = self.kind in (Kind.READ, Kind.IDEMPOTENT) or self.key_honoured
-        return harmless and self.request.repeatable
+        return self.kind in (Kind.READ, Kind.IDEMPOTENT) or self.key_honoured
 
     def for_all_attempts(self, outcome: Outcome) -> Outcome:
         """Say how a call has ended whose last attempt ended so: it has failed after sending if an earlier one had sent."""
@@ -280,7 +290,8 @@ class Attempts(Exchange):
     def may_try_again_after(self, head: ResponseHead) -> bool:
         """Say whether the answer with this head may yet be followed by another attempt, so that it is held."""
         retries = self.retries
-        return retries is not None and head.status in retries.statuses and self._repeatable()
+        wanted = retries is not None and head.status in retries.statuses
+        return wanted and self._repeatable() and self.request.repeatable
 
     def tries_again_after_answer(self) -> bool:
         """Say whether a whole answer is not passed on, because the route asks for another attempt after it."""
@@ -357,16 +368,7 @@ class Attempts(Exchange):
     def _attempt_over(self, now: int) -> None:
         """The attempt has taken as long as one may: make another one, or end the call."""
         self.attempt_due = None
-        if not self.try_again(_CUT, now):
+        if not self.enforced:
+            self.would = Would.CUT
+        elif not self.try_again(_CUT, now):
             self._cut_by(Limit.ROUTE_CAP, exact_ms(self.case.route.cap or 0), now, what="Its last attempt")
-
-
-def retry_after(head: ResponseHead) -> int | None:
-    """Return the wait that an answer asks for (nanoseconds), as far as it is stated in seconds (RFC 9110 §10.2.3).
-
-    A date is not read: it would be compared with a clock of ours, which is not the one that wrote it.
-    """
-    value = head.get(b"retry-after")
-    if value is None or not value.isdigit() or len(value) > 9:
-        return None
-    return int(value) * SECOND

@@ -65,6 +65,8 @@ class Call(Shared):
         if not self.take(case):
             decision = case.decision
             assert decision.refusal is not None
+            if self.head.framing is Framing.NO_BODY:
+                self.know_unit()
             self.refuse(decision.refusal, decision.detail)
             return
         if case.subscription:
@@ -88,8 +90,9 @@ class Call(Shared):
 
     def start(self) -> None:
         """Hold what has to be known first; all else asks for its turn."""
-        has_body = self.head.framing is not Framing.NO_BODY
-        if self.kind is Kind.WRITE or (has_body and self.case.route.max_attempts is not None):
+        case, has_body = self.case, self.head.framing is not Framing.NO_BODY
+        keyed = case.limits.key is not None and not case.subscription
+        if self.kind is Kind.WRITE or keyed or (has_body and case.route.max_attempts is not None):
             self._write = WriteSide(self)
             self._write.begin()
         else:
@@ -104,7 +107,8 @@ class Call(Shared):
 
     def refuse(self, reason: Reason, detail: str) -> None:
         """End the call before anything of it was sent."""
-        self._answer(Outcome.REFUSED, reason, detail, self.plane.clock())
+        outcome = Outcome.SHED if reason is Reason.BUSY else Outcome.REFUSED
+        self._answer(outcome, reason, detail, self.plane.clock())
 
     # -- from the client -------------------------------------------------------------------------------------------
 

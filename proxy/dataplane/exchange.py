@@ -18,7 +18,7 @@ from proxy.core.budget import Limit
 from proxy.core.calls import Outcome, Phase, Would
 from proxy.core.reasons import Reason
 from proxy.core.units import MILLISECOND, SECOND, exact_ms
-from proxy.core.writes import LateAnswer, WriteRecord
+from proxy.core.writes import LateAnswer, WriteRecord, repetition
 from proxy.dataplane.linger import Linger
 from proxy.dataplane.plane import Plane
 from proxy.dataplane.request import RequestSide
@@ -185,12 +185,17 @@ class Exchange(Step):
             self.would = Would.CUT
             self.due = None
             return
+        allowance = self.case.decision.allowance
+        allowed = exact_ms(allowance.ns or 0)
         first = self._write.joined_to() if self._write is not None else None
         if first is not None:
-            self.refuse_repeat(first)
+            detail = (
+                f"It waited for the answer of the same call, for the {allowed:g} ms that it was allowed. "
+            )
+            detail += repetition(first, self.plane.wall_ms())
+            self._answer(Outcome.DEADLINE_EXCEEDED, allowance.bound, detail, now, first=first)
             return
-        allowance = self.case.decision.allowance
-        self._cut_by(allowance.bound, exact_ms(allowance.ns or 0), now)
+        self._cut_by(allowance.bound, allowed, now)
 
     def _cut_by(self, bound: Limit, allowed_ms: float, now: int, *, what: str = "The call") -> None:
         self._leave_upstream(bound, linger=True)
@@ -265,11 +270,12 @@ class Exchange(Step):
         intent = self._write.intent if self._write is not None else None
         if intent is not None and self.phase is Phase.NOT_SENT:
             intent.withdraw()
-        elif intent is not None and self.phase is not Phase.COMPLETE:
+        elif self._write is not None and intent is not None and self.phase is not Phase.COMPLETE:
             intent.lost(self.phase, reason)
             self.plane.verifier.watch(intent.record, self.case.route, self.case.target, self.head)
             if linger and connection is not None and self.request.sent:
-                Linger(self.plane, intent, connection, self._response.for_linger(), self.arrival)
+                late, waited_for = self._response.for_linger(), self._write.hand_over_claim()
+                Linger(self.plane, intent, connection, late, self.arrival, waited_for)
                 return
         if connection is not None:
             connection.abort()

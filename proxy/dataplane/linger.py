@@ -11,6 +11,7 @@ from typing import Final
 
 from proxy.core.policy import MEBIBYTE
 from proxy.core.units import SECOND, exact_ms
+from proxy.dataplane.claims import Answer, Claim
 from proxy.dataplane.intent import Intent
 from proxy.dataplane.plane import Plane
 from proxy.dataplane.response import ResponseSide
@@ -24,7 +25,7 @@ MOST_BYTES: Final = MEBIBYTE
 class Linger:
     """The sink of a cut write's connection, until the late answer, its failure, or the end of patience."""
 
-    __slots__ = ("_arrival", "_connection", "_intent", "_plane", "_response", "_timer")
+    __slots__ = ("_arrival", "_claim", "_connection", "_intent", "_plane", "_response", "_timer")
 
     def __init__(
         self,
@@ -33,8 +34,13 @@ class Linger:
         connection: UpstreamConnection,
         response: ResponseSide,
         arrival: int,
+        claim: Claim | None = None,
     ) -> None:
-        """Take the connection over. `response`: what has arrived of the answer so far."""
+        """Take the connection over.
+
+        `response`: what has arrived of the answer so far. `claim`: other calls wait for it, and get it as well.
+        """
+        self._claim = claim
         self._plane = plane
         self._intent = intent
         self._connection = connection
@@ -70,7 +76,7 @@ class Linger:
                 answer = self._response.as_answer(exact_ms(self._plane.clock() - self._arrival))
                 if answer is not None:
                     self._intent.answered_late(answer, partial=self._response.says_incomplete)
-                self._stop()
+                self._stop(self._response.shared())
                 return
             elif type(event) is WireFault:
                 self._stop()
@@ -79,8 +85,11 @@ class Linger:
     def on_congestion(self, congested: bool) -> None:
         """Nothing more is sent."""
 
-    def _stop(self) -> None:
+    def _stop(self, answer: Answer | None = None) -> None:
         self._timer.cancel()
         self._connection.abort()
         self._plane.lingering.discard(self)
+        claim, self._claim = self._claim, None
+        if claim is not None:
+            self._plane.claims.end(claim, answer)
         self._plane.ended()

@@ -172,8 +172,15 @@ class Plane:
         """Take a record, or a new state of one, into the book and the journal. `partial`: not all of its work is done."""
         self.book.put(record)
         self.journal.put(record)
-        if record.state not in (WriteState.INTENT, WriteState.UNCERTAIN, WriteState.DEAD_LETTERED):
+        self.account_for(record, partial=partial)
+
+    def account_for(self, record: WriteRecord, *, partial: bool = False) -> None:
+        """Let the budget and the attempts of a write know what has come of it, or was decided about it."""
+        if record.known:
             self.budgets.settled(record.budget_id, record.id, happened=record.happened and not partial)
+        if record.known or record.state is WriteState.RELEASED:
+            for unit in (record.fingerprint, f"{record.origin} {record.unit}"):
+                self.attempts.forget(unit)  # it may be attempted again, or has no need of it
 
     def lingering_for(self) -> Iterator[str]:
         """Return the records of the writes whose late answers are listened for."""
@@ -201,11 +208,11 @@ class Plane:
         self.ended()
 
     def close(self) -> None:
-        """Break off whatever is left."""
+        """Break off whatever is left. Whose turn it would be then finds no connection any more."""
+        self.pool.close()
         for served in (*self.relays, *self.clients):
             served.stop()
         self.verifier.close()
-        self.pool.close()
         self.peers.close()
 
     def adopt(self, policy: Policy) -> None:
@@ -216,3 +223,4 @@ class Plane:
         self.router = Router(policy)
         self.budgets.bounds = policy.ledger
         self.turns.hand(self.scheduler.adopt(policy, self.clock()))
+        self.verifier.resume()

@@ -7,8 +7,10 @@ be ended between two of them.
 
 from __future__ import annotations
 
+from email.utils import parsedate_to_datetime
 from typing import Final
 
+from proxy.core.units import SECOND
 from proxy.core.writes import LateAnswer
 from proxy.dataplane.claims import Answer
 from proxy.dataplane.request import MANY_PARTS
@@ -21,6 +23,7 @@ KEPT_BYTES: Final = 65_536
 """How much of a late answer's body is kept with the record."""
 
 _VERDICT: Final = (b"budget-steps", b"budget-verdict")
+_NEVER: Final = 1 << 62
 _SECRET_FIELDS: Final = frozenset(
     {b"set-cookie", b"authorization", b"www-authenticate", b"proxy-authenticate"}
 )
@@ -220,6 +223,7 @@ class ResponseSide:
             late.begin(self.head, held=True, delegated=self._delegated)
             late.size = self.size
             late._parts = list(self._parts)
+        late._copy = self._copy
         return late
 
     def as_answer(self, elapsed_ms: float, *, whole: bool = True) -> LateAnswer | None:
@@ -240,3 +244,29 @@ class ResponseSide:
         """Keep no more of the body than a late answer keeps."""
         if sum(map(len, self._parts)) > KEPT_BYTES:
             self._parts = [b"".join(self._parts)[:KEPT_BYTES]]
+
+
+def retry_after(head: ResponseHead) -> int | None:
+    """Return the wait that an answer asks for (nanoseconds; RFC 9110 §10.2.3). What cannot be read asks for none.
+
+    A date is reckoned from the answer's own (`Date`), never from a clock of ours; without that, the wait is one that no
+    budget allows: who asks to be left alone until some time is not asked again by guessing.
+    """
+    value = head.get(b"retry-after")
+    if value is None:
+        return None
+    if value.isdigit() and len(value) <= 9:
+        return int(value) * SECOND
+    then = _date(value)
+    if then is None:
+        return None
+    now = _date(head.get(b"date") or b"")
+    return max(0, int(then - now)) * SECOND if now is not None else _NEVER
+
+
+def _date(value: bytes) -> float | None:
+    """Return an HTTP date (RFC 9110 §5.6.7) as Unix seconds of whoever wrote it."""
+    try:
+        return parsedate_to_datetime(value.decode("latin-1")).timestamp()
+    except (ValueError, OverflowError):
+        return None

@@ -7,6 +7,7 @@ from typing import Final
 
 from proxy.core.admission import Lease
 from proxy.core.attempts import failed
+from proxy.core.budget import Budget
 from proxy.core.calls import Effect, Kind, Outcome, Phase, Retry, Would, effect_of, retry_of
 from proxy.core.history import Event, Happening
 from proxy.core.policy import Mode
@@ -157,7 +158,13 @@ class Step:
         budget = self.case.budget
         if budget is None:
             return self.case.decision.refusal is None
-        return budget.remaining(now, self.case.limits.phase) > self.case.route.min_start
+        return self._left(budget, now) > self.case.route.min_start
+
+    def _left(self, budget: Budget, now: int) -> int:
+        """Return what is left for calls like this one, of the budget and of their stage."""
+        phase = self.case.limits.phase
+        left, stage = budget.remaining(now, phase), budget.stage(self.stage, phase)
+        return left if stage is None else min(left, stage.left(now))
 
     def made(self, now: int) -> int:
         """Return how many attempts of the call's unit have been made, by anybody, as far as is known."""
@@ -168,10 +175,13 @@ class Step:
     @property
     def used_up(self) -> bool:
         """Whether the last attempt that its unit gets has failed."""
-        most = self.case.route.max_attempts
-        if most is None or self.unit_id is None or not self.tries or self.attempt < most:
+        most, unit = self.case.route.max_attempts, self.unit_id
+        if most is None or unit is None or not self.tries or not self.enforced:
             return False
-        return self.enforced and failed(self.phase is Phase.COMPLETE, self.status)
+        attempts = self.plane.attempts
+        used = attempts.at_stake(unit) if self.attempting else attempts.count(unit)
+        others = attempts.running(unit) - self.attempting
+        return used >= most and not others and failed(self.phase is Phase.COMPLETE, self.status)
 
     def retry(self, outcome: Outcome, now: int) -> Retry | None:
         """What the caller may do now."""
@@ -204,9 +214,7 @@ class Step:
         budget = self.case.budget
         if budget is None:
             return True
-        return (
-            budget.remaining(now, self.case.limits.phase) > _whole_seconds(wait) + self.case.route.min_start
-        )
+        return self._left(budget, now) > _whole_seconds(wait) + self.case.route.min_start
 
     # -- what is said of it ----------------------------------------------------------------------------------------
 
@@ -252,6 +260,8 @@ class Step:
         retry = self.retry(outcome, now)
         if case is Case.SHED and not self.fits(wait, now):
             case, retry = Case.SHED_LATE, Retry.NEVER
+        elif first is not None:
+            case, retry = Case.REPEATED, Retry.NEVER
         self.status = status_of(case, self.policy.statuses)
         considered = self.case
         budget, allowed = considered.budget, considered.decision.allowance.ns

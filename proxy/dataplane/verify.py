@@ -83,15 +83,20 @@ class Verifier:
         self._watched[record.id] = inquiry
         inquiry.ask_in(0)
 
-    def resume(self, record: WriteRecord) -> None:
-        """Find out about a write that was uncertain when the sidecar started, by the policy of now."""
+    def resume(self) -> None:
+        """Find out about the writes that were uncertain when the sidecar started, or when this policy came into force."""
         policy = self._plane.policy
-        for route in (*policy.routes, policy.fallback):
-            if route.name == record.route:
+        routes = {
+            route.name: route for route in (policy.fallback, *policy.routes) if route.verify is not None
+        }
+        if not routes:
+            return
+        for record in self._plane.book.listed():
+            route = routes.get(record.route)
+            if route is not None and record.state is WriteState.UNCERTAIN:
                 target = _target_of(record, route)
                 if target is not None:
                     self.watch(record, route, target, None)
-                return
 
     def close(self) -> None:
         """Ask no more."""

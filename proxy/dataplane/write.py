@@ -4,7 +4,8 @@
     check       has this unit been sent before, and is that attempt unresolved? Is it in flight just now?
     declare     once it is its turn, put the intent in the journal; it goes on when that is durable
 
-A unit with a key has one claim: a second call under the key joins the first, and waits for its answer (`claims`). A body
+A unit with a key has one claim, a read's too: a second call under the key joins the first, and waits for its answer
+(`claims`). A body
 larger than the bound passes as a stream: it is checked by its key alone, and known only afterwards. Whatever has waited,
 for its turn or between two attempts, is checked again.
 """
@@ -102,6 +103,14 @@ class WriteSide:
         if self._claim is not None:
             self._call.plane.claims.dismiss(self._claim)
 
+    def hand_over_claim(self) -> Claim | None:
+        """Give the claim up to whoever listens on for the answer, if any call waits for that and cannot go on instead."""
+        claim = self._claim
+        if claim is None or not claim.waiting or self._call.key_honoured:
+            return None
+        self._claim = None
+        return claim
+
     def let_go(self, answer: Answer | None) -> None:
         """The call has ended: with an answer for those who have joined it, or without."""
         if self._joined is not None:
@@ -125,7 +134,7 @@ class WriteSide:
         target = call.case.target
         if call.kind is Kind.WRITE:
             call.kind = late_kind(call.case.route, target, body)
-        if call.kind is Kind.WRITE:
+        if call.kind is Kind.WRITE or call.case.limits.key is not None:
             self._known(fingerprint(call.head.method, target.url, body))
         else:
             self.collecting = False
@@ -150,19 +159,22 @@ class WriteSide:
             self._call.admit()
 
     def clear(self) -> bool:
-        """Say whether the write may go on: it repeats none that is unresolved, and there is no equal one in flight."""
+        """Say whether the call may go on: there is no equal one in flight, and a write repeats none that is unresolved."""
         call = self._call
-        if call.kind is not Kind.WRITE:
-            return True
         if not call.case.limits.confirmed and self._join():
             return False
-        blocking = self._blocking()
-        while blocking is not None and call.case.limits.confirmed and self._confirm(blocking):
-            blocking = self._blocking()
-        if blocking is not None and not call.refuse_repeat(blocking):
+        if call.kind is Kind.WRITE and not self._repeats_nothing():
             return False
         self._hold_claim()
         return True
+
+    def _repeats_nothing(self) -> bool:
+        """Say whether a write repeats none that is unresolved; if it does, it is refused, unless its caller knows better."""
+        call = self._call
+        blocking = self._blocking()
+        while blocking is not None and call.case.limits.confirmed and self._confirm(blocking):
+            blocking = self._blocking()
+        return blocking is None or call.refuse_repeat(blocking)
 
     def _join(self) -> bool:
         """Wait for the answer of an equal call in flight, if there is one."""

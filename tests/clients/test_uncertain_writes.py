@@ -105,7 +105,9 @@ def test_committed_and_unavailable(
     assert {(step["outcome"], step["effect"], step["status"], step["tries"]) for step in steps} == {
         ("completed", "reported", 503, 1)
     }
-    assert [step["attempt"] for step in steps] == list(range(1, len(steps) + 1)), "each is known as the next one"
+    assert [step["attempt"] for step in steps] == list(range(1, len(steps) + 1)), (
+        "each is known as the next one"
+    )
     assert (len(steps) > 1) == client.insists, "its own retries are on"
     assert uncertain(sidecar, call) == []
     if failed.status is not None:

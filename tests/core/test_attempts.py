@@ -62,11 +62,25 @@ def test_a_key_names_one_piece_of_work_for_good() -> None:
     assert attempts.begin("a", 0, keyed=True) == Attempt(2, False)
 
 
-def test_a_call_beside_one_under_way_is_another_attempt() -> None:
-    """A caller that has given up waiting sends again before its first call has ended."""
+def test_an_equal_call_beside_one_under_way_is_new_work() -> None:
+    """A fan-out of equal calls is no retry, until one of them has failed; what carries the key is one, at any time."""
     attempts = Attempts()
-    attempts.begin("a", 0, keyed=False)
-    assert attempts.begin("a", 0, keyed=False) == Attempt(2, False)
+    assert [attempts.begin("a", 0, keyed=False) for _ in range(3)] == [Attempt(1, True)] * 3
+    assert (attempts.count("a"), attempts.running("a")) == (0, 3)
+    attempts.end("a", undone=True)
+    assert (attempts.count("a"), attempts.running("a")) == (3, 2)
+    assert attempts.begin("a", 0, keyed=False) == Attempt(4, False)
+    assert [attempts.begin("k", 0, keyed=True).number for _ in range(2)] == [1, 2]
+
+
+def test_a_success_starts_the_count_anew() -> None:
+    """Of a key too, though its attempts go on being numbered."""
+    attempts = Attempts()
+    fail(attempts, "a", keyed=True)
+    attempts.begin("a", 0, keyed=True)
+    attempts.end("a", undone=False)
+    assert fail(attempts, "a", keyed=True) == Attempt(3, False)
+    assert attempts.count("a") == 1
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -91,6 +105,7 @@ def test_what_the_caller_states_is_believed_where_it_is_more(seen: int, stated: 
         fail(attempts, "a")
     made = attempts.begin("a", 0, keyed=False, stated=stated)
     assert made == Attempt(number, not seen and not stated)
+    attempts.end("a", undone=True)
     assert attempts.count("a") == number
 
 
@@ -134,7 +149,7 @@ def test_an_attempt_under_way_is_not_forgotten(busy: bool) -> None:
     if busy:
         for minute in range(40):
             fail(attempts, f"b-{minute}", now=minute * MINUTE)
-    assert attempts.count("a", 40 * MINUTE) == 1
+    assert attempts.running("a") == 1
     attempts.end("a", undone=True, now=40 * MINUTE)
     assert attempts.count("a", 40 * MINUTE + HORIZON) == 1
     assert attempts.begin("a", 40 * MINUTE + HORIZON, keyed=False) == Attempt(2, False)
@@ -160,7 +175,8 @@ def test_the_units_are_bounded(running: bool) -> None:
             fail(attempts, "u-0", now=number)
     assert len(attempts) == MOST
     assert attempts.count("u-0") == 2
-    assert [attempts.count(f"u-{number}") for number in (1, 10, 11, MOST + 9)] == [0, 0, 1, 1]
+    found = attempts.running if running else attempts.count
+    assert [found(f"u-{number}") for number in (1, 10, 11, MOST + 9)] == [0, 0, 1, 1]
 
 
 def test_what_is_old_goes_without_being_asked_for() -> None:
@@ -179,21 +195,27 @@ def test_what_is_old_goes_without_being_asked_for() -> None:
 class Told:
     """One attempt, as it would be told."""
 
-    number: int
+    stated: int
     began: int
     ended: int | None = None
 
 
 @dataclass
 class Unit:
-    """What is told of one unit. `successes`: how many there were since the last attempt began."""
+    """What is told of one unit. `since`: the attempts that have begun since the last success; `failures`: the counts since."""
 
     attempts: list[Told] = field(default_factory=list)
-    successes: int = 0
+    since: list[Told] = field(default_factory=list)
+    failures: list[int] = field(default_factory=list)
+    done: bool = False
 
     @property
     def running(self) -> list[Told]:
         return [told for told in self.attempts if told.ended is None]
+
+    @property
+    def used(self) -> int:
+        return self.failures[-1] + len(self.running) if self.failures else 0
 
     def forgotten(self, now: int) -> bool:
         last = max(max(told.began, told.ended or 0) for told in self.attempts)
@@ -222,23 +244,30 @@ class AttemptsMachine(RuleBasedStateMachine):
         unit = self.units.get(name)
         if unit is None or unit.forgotten(self.now):
             unit = Unit()
-        if unit.successes and not unit.running and not keyed:
+        if unit.done and not unit.running and not keyed:
             unit = Unit()
-        seen = max((told.number for told in unit.attempts), default=0)
-        expected = Attempt(max(seen, stated) + 1, seen == 0 and stated == 0)
+        before = max(len(unit.attempts) if keyed else unit.used, stated)
+        expected = Attempt(before + 1, before == 0)
         assert self.attempts.begin(name, self.now, keyed=keyed, stated=stated) == expected
-        unit.attempts.append(Told(expected.number, self.now))
-        unit.successes = 0
+        unit.attempts.append(Told(stated, self.now))
+        unit.since.append(unit.attempts[-1])
+        unit.done = False
         self.units[name] = unit
         assert len(self.attempts) == sum(not known.forgotten(self.now) for known in self.units.values())
 
     @rule(name=UNITS, undone=st.booleans())
     def end(self, name: str, undone: bool) -> None:
         self.attempts.end(name, undone=undone, now=self.now)
-        running = self.units[name].running if name in self.units else []
-        if running:
-            running[0].ended = self.now
-            self.units[name].successes += not undone
+        unit = self.units.get(name)
+        if unit is None or not unit.running:
+            return
+        unit.running[0].ended = self.now
+        if not undone:
+            unit.done = True
+            unit.since, unit.failures = [], []
+        elif not unit.done:
+            claimed = max((told.stated + 1 for told in unit.since), default=0)
+            unit.failures.append(max(len(unit.failures) + 1, (unit.failures or [0])[-1] + 1, claimed))
 
     @rule(name=UNITS)
     def forget(self, name: str) -> None:
@@ -249,9 +278,9 @@ class AttemptsMachine(RuleBasedStateMachine):
     def the_same_is_counted(self) -> None:
         for name in ("a", "b", "c", "d"):
             unit = self.units.get(name)
-            known = unit is not None and not unit.successes and not unit.forgotten(self.now)
-            expected = max(told.number for told in unit.attempts) if unit is not None and known else 0
-            assert self.attempts.count(name, self.now) == expected
+            known = unit is not None and not unit.done and not unit.forgotten(self.now)
+            assert self.attempts.count(name, self.now) == (unit.used if unit is not None and known else 0)
+            assert self.attempts.running(name) == (len(unit.running) if unit is not None else 0)
 
 
 TestAttempts = AttemptsMachine.TestCase

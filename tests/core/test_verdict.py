@@ -226,7 +226,7 @@ def test_what_can_still_change_is_not_said() -> None:
 
 
 def test_what_is_under_way_is_not_complete() -> None:
-    """A job was said to be done while one of its calls runs: it is counted, and may yet be done."""
+    """A job was said to be done while one of its calls runs: it is counted, and what becomes of it comes too late."""
     ledger = Ledger()
     budget = ledger.find(Limits(budget_id="job"), BudgetDefaults(default=TOTAL), 0, "fresh").budget
     assert budget is not None
@@ -235,7 +235,7 @@ def test_what_is_under_way_is_not_complete() -> None:
     assert verdict_of(budget, SECOND) == Verdict(False, True)
     assert dictionary(steps_field(counts_of(budget)))["in_flight"] == 1
     ledger.finish(budget, None, CallPhase.WORK, plain(), 2 * SECOND)
-    assert verdict_of(budget, 2 * SECOND) == Verdict(True, True)
+    assert verdict_of(budget, 2 * SECOND) == Verdict(False, True)
     assert "in_flight" not in dictionary(steps_field(counts_of(budget)))
 
 

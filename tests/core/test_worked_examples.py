@@ -96,7 +96,8 @@ def run(steps: list[Work], clock: Clock = Clock.ONE_BUDGET, *, opened: int = 0) 
         else:
             outcome = Outcome.COMPLETED if work.need <= allowed else Outcome.DEADLINE_EXCEEDED
             ran = Ran(now, allowed, now + min(work.need, allowed), outcome)
-        record = plain(record=f"r{holds.next_step()}", outcome=ran.outcome)
+        number = holds.next_step()
+        record = plain(record=f"r{number}", outcome=ran.outcome, target=f"http://tool/{number}")
         ledger.finish(holds, None, phase, record, ran.ended)
         return ran
 

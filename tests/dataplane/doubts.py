@@ -15,7 +15,7 @@ YES = b'{"items": [{"id": 1}]}'
 NO = b'{"items": []}'
 
 
-def verifying(verify: Verify = VERIFY, *, book: WriteBook | None = None, **route: Any) -> World:
+def verifying(verify: Verify | None = VERIFY, *, book: WriteBook | None = None, **route: Any) -> World:
     """A sidecar that may ask."""
     defaults: dict[str, Any] = {"name": "orders", "verify": verify} | route
     return World(Policy(routes=(Route(**defaults),), writes=Writes(linger=4 * SECOND)), book)

@@ -273,7 +273,8 @@ def test_a_ledger_that_is_full_refuses() -> None:
     """To forget an open budget would be to let it grow."""
     world = inbound(bounds=LedgerBounds(budgets=1))
     enters(world.entry_client(), Budget_Id="first")
-    assert enters(world.entry_client(), Budget_Id="second").statuses == [403]
+    turned_away = enters(world.entry_client(), Budget_Id="second")
+    assert (turned_away.statuses, turned_away.field("Retry-After")) == ([503], "1")
     app_of(world).answers()
     enters(world.entry_client(), Budget_Id="second")
     assert app_of(world).field("Budget-Id") == "second"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -166,14 +166,34 @@ ENDINGS: dict[str, Callable[[World, FakeClient], object]] = {
 }
 
 
+LISTENED: Final = frozenset({"a cut", "its caller leaves"})
+"""The endings after which the sidecar goes on listening for the answer."""
+
+
+@pytest.mark.parametrize("ending", sorted(LISTENED))
+def test_who_waits_gets_a_late_answer_too(ending: str) -> None:
+    """The first was cut, or has left: the others go on waiting for what is listened for in any case."""
+    world = World()
+    first = _asks(world, Connect_Timeout_Ms=1000)
+    joined = [_asks(world) for _ in range(2)]
+    world.upstream().says(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nma")
+    ENDINGS[ending](world, first)
+    assert [client.received for client in joined] == [b""] * 2
+    world.upstream().says(b"de")
+    assert [client.body for client in joined] == [b"made"] * 2
+    assert [record.reason for record in world.records[1:]] == ["joined"] * 2
+    assert _sent(world) == 1
+    world.at_rest()
+
+
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_an_uncertain_end_is_everybodys(ending: str) -> None:
-    """The others are refused, as any later repeat would be, with the record of the first."""
+    """The others are refused, as any later repeat would be, with the record of the first, once nobody listens any more."""
     world = World()
     first = _asks(world, Connect_Timeout_Ms=1000)
     joined = [_asks(world) for _ in range(3)]
     ENDINGS[ending](world, first)
-    world.loop.settle()
+    world.advance(10_000 if ending in LISTENED else 0)
     assert _sent(world) == 1
     assert world.records[0].effect == "uncertain"
     for client in joined:
@@ -284,7 +304,7 @@ def test_an_upgrade_is_no_answer_to_share() -> None:
 
 
 def test_each_waits_within_its_own_time() -> None:
-    """Then it is told that the first is still under way, and the first goes on."""
+    """Then it is cut, told that the first is still under way, and the first goes on."""
     world = World()
     first, second = _asks(world), _asks(world, Connect_Timeout_Ms=50)
     third = _asks(world, Budget_Id="c", Budget_Remaining_Ms=60)
@@ -295,8 +315,9 @@ def test_each_waits_within_its_own_time() -> None:
     world.advance(10)
     assert third.statuses == [424]
     assert [(record.outcome, record.reason, record.phase) for record in world.records] == [
-        ("refused", "unresolved_write", "not_sent")
-    ] * 2
+        ("deadline_exceeded", "foreign_limit", "not_sent"),
+        ("deadline_exceeded", "budget_remaining", "not_sent"),
+    ]
     world.upstream().answers(b"made")
     assert first.body == b"made"
     world.at_rest()

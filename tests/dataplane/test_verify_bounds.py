@@ -229,7 +229,7 @@ def resumed(old: WriteRecord, *routes: Route, fallback: Route | None = None) -> 
     """A sidecar that has just started, with a write on disk that is uncertain."""
     policy = Policy(routes=routes, fallback=fallback if fallback is not None else Route("fallback"))
     world = World(policy, WriteBook([old]))
-    world.plane.verifier.resume(old)
+    world.plane.verifier.resume()
     world.loop.settle()
     return world
 
@@ -274,6 +274,22 @@ def test_a_base_url_route_keeps_the_path_of_its_upstream() -> None:
     upstream = Upstream("http", "new", 80, "/v2")
     world = resumed(record(), Route("orders", prefix="/shop", upstream=upstream, verify=VERIFY))
     assert questions(world)[0].startswith(b"GET /v2/orders?key=k1 HTTP/1.1\r\nHost: tool\r\n")
+
+
+def test_a_policy_that_names_a_read_by_now_is_enough() -> None:
+    """An operator who has writes in doubt can add it; those that are asked about already are not asked twice."""
+    world = verifying()
+    doubt(world)
+    world.plane.verifier.resume()
+    assert len(world.plane.verifier) == 1
+    silent = verifying(None)
+    doubt(silent)
+    silent.advance(1000)
+    assert questions(silent) == []
+    silent.plane.adopt(world.plane.policy)
+    silent.advance(0)
+    last(silent).answers(YES)
+    assert (state(silent), at_rest(silent)) == (WriteState.APPLIED, True)
 
 
 def test_what_the_fallback_was_used_for_is_asked_about_too() -> None:
