@@ -14,9 +14,11 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from proxy.core.history import History
+from proxy.core.step import StepRecord
+
 if TYPE_CHECKING:
     from proxy.core.admission import Gate
-    from proxy.core.history import History
     from proxy.core.stages import Stage
 
 
@@ -63,11 +65,12 @@ class Budget:
         "entries",
         "extensions_ignored",
         "gate",
-        "history",
         "id",
         "in_flight",
+        "kept",
         "lone",
         "on_time",
+        "only",
         "opened",
         "reserve",
         "stages",
@@ -100,7 +103,16 @@ class Budget:
         self.traces: tuple[str, ...] = ()
         self.stages: dict[str, Stage] | None = None
         self.gate: Gate | None = None
-        self.history: History | None = None
+        self.kept: History | None = None
+        self.only: StepRecord | None = None
+
+    @property
+    def history(self) -> History | None:
+        """What its job has done so far; None while there is nothing to tell."""
+        if self.only is not None:
+            self.kept, only, self.only = History(), self.only, None
+            self.kept.add(only)
+        return self.kept
 
     def restate(self, arrival: int, stated: int) -> bool:
         """Take a later statement of what is left: a smaller one shortens; return whether a larger one was ignored."""

@@ -43,7 +43,7 @@ def decide(policy: Policy, route: Route, limits: Limits, budget: Budget | None, 
     remaining, share = None, None
     if budget is not None:
         remaining = budget.remaining(arrival, limits.phase)
-        share = budget.stage(stage, limits.phase)
+        share = budget.stage(stage, limits.phase) if budget.stages is not None else None
     allowed = allowance(
         remaining=remaining,
         cap=route.cap if route.retries is None else None,

@@ -120,7 +120,11 @@ class Ledger:
         sole one that is open, and is kept under its fresh id; `transit` is what it took to arrive, as far as measured.
         """
         self.sweep(arrival)
-        budget, id, stated = self._named(limits, defaults.correlate, entry=entry)
+        nameless = limits.budget_id is None and limits.proxy_user is None and limits.trace_id is None
+        if nameless and not self._entries:
+            budget, id, stated = None, None, limits.remaining
+        else:
+            budget, id, stated = self._named(limits, defaults.correlate, entry=entry)
         if stated is not None:
             stated = min(stated, defaults.max) - defaults.transit_allowance - transit
         if budget is None and id is not None:
@@ -226,11 +230,11 @@ class Ledger:
     def begin(self, budget: Budget, stage: str | None, phase: CallPhase, arrival: int) -> None:
         """Take note that a step of a budget has begun."""
         budget.in_flight += 1
-        share = budget.stage(stage, phase)
-        if share is not None:
+        if budget.stages is not None and (share := budget.stage(stage, phase)) is not None:
             share.begin(arrival)
         if budget.lone:
-            self._lone.pop(budget.id, None)
+            if budget.steps > 1:
+                self._lone.pop(budget.id, None)
             self._alone[budget.id] = budget
 
     def finish(
@@ -238,20 +242,27 @@ class Ledger:
     ) -> bool:
         """Take note that a step has ended; return whether that finished its budget: the step was all of its job."""
         budget.in_flight -= 1
-        share = budget.stage(stage, phase)
-        if share is not None:
+        if budget.stages is not None and (share := budget.stage(stage, phase)) is not None:
             share.end(now)
+        if budget.lone and budget.steps == 1 and budget.kept is None and not budget.entries:
+            budget.only = record
+            return self._end_lone(budget, now)
         closed = budget.closed_at
         late = closed is not None and budget.opened + int(record.started_ms * MILLISECOND) > closed
         _history(budget).add(record, late=late)
         self._weigh(budget)
         if not budget.lone or budget.in_flight:
             return False
+        return self._end_lone(budget, now)
+
+    def _end_lone(self, budget: Budget, now: int) -> bool:
+        """Close the budget of one call with it, and keep it among the last of its kind."""
         self._alone.pop(budget.id, None)
         self._lone[budget.id] = budget
         if len(self._lone) > LONE:
             self._lone.popitem(last=False)
-        self._close(budget, now, BY_CALL)
+        if budget.closed_at is None:
+            budget.close(now, BY_CALL)
         return budget.tell()
 
     def worked_on(self, budget: Budget, unit: str, *, done: bool) -> None:
@@ -395,6 +406,7 @@ class Ledger:
 
 def _history(budget: Budget) -> History:
     """Return the history of a budget, begun if there is none."""
-    if budget.history is None:
-        budget.history = History()
-    return budget.history
+    history = budget.history
+    if history is None:
+        history = budget.kept = History()
+    return history

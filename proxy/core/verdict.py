@@ -9,12 +9,18 @@ pass for a success.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from proxy.core.attempts import asks_again
 from proxy.core.budget import Budget
-from proxy.core.history import Counts
+from proxy.core.calls import Effect, Outcome
+from proxy.core.history import Counts, History
+from proxy.core.step import StepRecord
 
 _ALWAYS = ("total", "completed", "deadline_exceeded", "uncertain")
+
+
+ONE_COMPLETED: Final = Counts(total=1, completed=1)
 
 
 class Verdict(NamedTuple):
@@ -28,6 +34,9 @@ class Verdict(NamedTuple):
         complete = {True: "complete", False: "incomplete", None: "in_progress"}[self.complete]
         timely = {True: "; on_time", False: "; late", None: ""}[self.on_time]
         return complete + timely
+
+
+DONE: Final = Verdict(True, True)
 
 
 def verdict_of(budget: Budget, now: int) -> Verdict:
@@ -50,6 +59,16 @@ def complete(budget: Budget) -> bool:
     if history is None:
         return not budget.in_flight
     return not (budget.in_flight or history.undone or history.uncertain or history.overflowed)
+
+
+def of_one_call(record: StepRecord, *, on_time: bool | None) -> tuple[Verdict, Counts]:
+    """Return the verdicts and the counts of a job that was one call."""
+    if record.outcome == Outcome.COMPLETED and record.effect != Effect.UNCERTAIN:
+        done = not (record.partial or asks_again(record.status))
+        return (DONE if done and on_time else Verdict(done, on_time)), ONE_COMPLETED
+    history = History()
+    history.add(record)
+    return Verdict(False, on_time), history.counts(0)
 
 
 def counts_of(budget: Budget) -> Counts:

@@ -16,7 +16,6 @@ from proxy.core.budget import Limit
 from proxy.core.calls import Kind, Outcome, Phase, Would
 from proxy.core.fingerprint import start
 from proxy.core.history import Happening
-from proxy.core.policy import Retries
 from proxy.core.reasons import Reason
 from proxy.core.retries import NOT_ASKED, Failure, again
 from proxy.core.units import SECOND, exact_ms
@@ -51,9 +50,10 @@ class Attempts(Exchange):
             return
         if self.unit_id is None and self.kind is not Kind.WRITE:
             self.know_unit()
-        if self.retries is not None:
+        if self.case.route.retries is not None and self.enforced:
+            self.retries = self.case.route.retries
             self.request.keep(self.policy.writes.fingerprint_bytes)
-        if self._given_up(now):
+        if self.unit is not None and self._given_up(now):
             return
         task = self.plane.scheduler.task(
             self.record_id, self.case.route, self.kind, self.case.budget, self.due
@@ -78,7 +78,9 @@ class Attempts(Exchange):
         if waited:
             self.leave_queue(now)
             self._set_alarm()
-        self.note(Happening.GRANTED, now)
+        budget = self.case.budget
+        if budget is not None and not budget.lone:
+            self.note(Happening.GRANTED, now)
         if waited and (self._out_of_time(now) or self._given_up(now) or not self._still_clear()):
             return
         self.proceed()
@@ -217,11 +219,6 @@ class Attempts(Exchange):
             self.attempt += 1
 
     # -- another attempt -------------------------------------------------------------------------------------------
-
-    @property
-    def retries(self) -> Retries | None:
-        """What the sidecar tries again by itself: nothing in `mode: observe`, nor for a standing ear."""
-        return self.case.route.retries if self.enforced and not self.case.subscription else None
 
     def try_again(self, failure: Failure, now: int) -> bool:
         """Make another attempt, if that is what the route asks for and it fits; return whether there will be one."""

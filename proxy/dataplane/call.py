@@ -267,7 +267,7 @@ class Call(Shared):
         self.phase = Phase.HEAD_RECEIVED
         self.status = head.status
         held = self.holds(head) and not read_as_it_comes(head.get(b"content-type") or b"")
-        held = held or self.may_try_again_after(head)
+        held = held or (self.retries is not None and self.may_try_again_after(head))
         self._response.begin(head, held=held, delegated=self.trusts())
         self.partial = self._response.says_incomplete
         if held:
@@ -332,7 +332,7 @@ class Call(Shared):
     def _answered(self) -> None:
         """The whole answer is here. A write is settled on disk before its caller hears of it."""
         self._cancel_timer()
-        if self.tries_again_after_answer():
+        if self.retries is not None and self.tries_again_after_answer():
             return
         self.phase = Phase.COMPLETE
         self.attempt_due = None

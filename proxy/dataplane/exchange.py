@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from proxy.core.admission import Task
 from proxy.core.budget import Limit
 from proxy.core.calls import Outcome, Phase, Would
+from proxy.core.policy import Retries
 from proxy.core.reasons import Reason
 from proxy.core.units import MILLISECOND, SECOND, exact_ms
 from proxy.core.writes import LateAnswer, WriteRecord, repetition
@@ -49,7 +50,7 @@ _BOUNDS: Final[dict[Limit, str]] = {
 class Exchange(Step):
     """The state of one request and its answer. `call` tells how it goes well.
 
-    `task`: there while the call waits for its turn.
+    `task`: there while the call waits for its turn. `retries`: what the sidecar tries again by itself, if anything.
     """
 
     __slots__ = (
@@ -62,6 +63,7 @@ class Exchange(Step):
         "_write",
         "client",
         "request",
+        "retries",
         "task",
     )
 
@@ -78,6 +80,7 @@ class Exchange(Step):
         self._backoff: asyncio.TimerHandle | None = None
         self._idle_due: int | None = None
         self.task: Task | None = None
+        self.retries: Retries | None = None
 
     # -- the good end ----------------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from proxy.core.policy import Policy
 from proxy.core.retries import RetryBudget
 from proxy.core.routing import Router
 from proxy.core.step import StepRecord
-from proxy.core.verdict import Verdict, counts_of, verdict_of
+from proxy.core.verdict import Verdict, counts_of, of_one_call, verdict_of
 from proxy.core.writes import WriteBook, WriteRecord, WriteState
 from proxy.dataplane.claims import Claims
 from proxy.dataplane.dead_letters import give_up_overdue
@@ -158,6 +158,9 @@ class Plane:
 
     def budget_finished(self, budget: Budget, now: int) -> None:
         """Take note that a budget is finished: closed, or run out of time."""
+        if budget.only is not None:
+            self.observer.budget_closed(*of_one_call(budget.only, on_time=budget.on_time))
+            return
         self.observer.budget_closed(verdict_of(budget, now), counts_of(budget))
 
     def attend(self) -> None:

@@ -75,7 +75,8 @@ class ResponseSide:
         """
         self.head = head
         self._delegated = delegated
-        self._verdict = [(name, value) for name in _VERDICT if (value := head.get(name))] if delegated else []
+        if delegated and b"budget-verdict" in head.index:
+            self._verdict = [(name, value) for name in _VERDICT if (value := head.get(name))]
         self.held = held
         unsized = head.framing is Framing.CHUNKED or head.framing is Framing.UNTIL_CLOSE
         self._chunked = unsized and self._request.minor == 1
@@ -166,7 +167,8 @@ class ResponseSide:
         self.head_sent = True
         rendered = lines(head.fields, dropped(head))
         rendered += annotated
-        rendered += [line(name.title(), value) for name, value in self._verdict]
+        if self._verdict:
+            rendered += [line(name.title(), value) for name, value in self._verdict]
         if self._chunked:
             rendered.append(b"Transfer-Encoding: chunked\r\n")
         if close:

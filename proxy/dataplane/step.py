@@ -163,7 +163,10 @@ class Step:
     def _left(self, budget: Budget, now: int) -> int:
         """Return what is left for calls like this one, of the budget and of their stage."""
         phase = self.case.limits.phase
-        left, stage = budget.remaining(now, phase), budget.stage(self.stage, phase)
+        left = budget.remaining(now, phase)
+        if budget.stages is None:
+            return left
+        stage = budget.stage(self.stage, phase)
         return left if stage is None else min(left, stage.left(now))
 
     def made(self, now: int) -> int:
@@ -187,7 +190,7 @@ class Step:
         """What the caller may do now."""
         if outcome is Outcome.REFUSED:
             return Retry.NEVER
-        time_left = self.time_left(now) and not self.used_up
+        time_left = self.time_left(now) and (self.case.route.max_attempts is None or not self.used_up)
         return retry_of(self.kind, self.effect, key_honoured=self.key_honoured, time_left=time_left)
 
     def waited(self, now: int) -> None:
@@ -363,7 +366,7 @@ class Step:
         if self.used_up:
             exhausted(self, now)
         lease, budget = self.lease, case.budget
-        if lease is not None:
+        if lease is not None and budget is not None and not budget.lone:
             if record.outcome == Outcome.DEADLINE_EXCEEDED:
                 self.note(Happening.EXPIRED, now, record.reason or "")
             elif record.outcome == Outcome.COMPLETED:

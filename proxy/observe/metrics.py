@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from proxy.core.calls import Outcome
 from proxy.core.history import Counts
 from proxy.core.step import FIELDS, StepRecord
-from proxy.core.verdict import Verdict
+from proxy.core.verdict import DONE, ONE_COMPLETED, Verdict
 from proxy.observe import families
 from proxy.observe.families import Family, Type
 from proxy.observe.tally import Histogram, Tally, Words
@@ -111,6 +111,7 @@ class Metrics:
         self._malformed = Tally(Words(_MOST_WORDS))
         self._opaque = Tally(Words(_MOST_WORDS))
         self._opened = 0
+        self._ones = 0  # finished budgets of one call that completed in time
         self._extensions = 0
         self._source_failures = 0
         self._sources: dict[str, Callable[[], Sampled]] = {}
@@ -165,6 +166,9 @@ class Metrics:
 
     def budget_closed(self, verdict: Verdict, counts: Counts) -> None:
         """Count a budget that is finished, by what is to be said of its job."""
+        if counts is ONE_COMPLETED and verdict is DONE:  # as of nearly all that are of one call
+            self._ones += 1
+            return
         self._closed.add(_SAID[verdict.complete], _SAID[verdict.on_time])
         if counts.total:
             self._completion.add(counts.completed / counts.total)
@@ -212,7 +216,7 @@ class Metrics:
         yield _tallied(families.WITHHELD, self._withheld)
         yield _tallied(families.JOINED, self._joined)
         yield _tallied(families.VERIFICATIONS, self._verifications)
-        yield _tallied(families.BUDGETS_CLOSED, self._closed)
+        yield _tallied(families.BUDGETS_CLOSED, self._all_closed())
         yield _tallied(families.MALFORMED, self._malformed)
         yield _tallied(families.OPAQUE, self._opaque)
         for name in families.WATCHED:
@@ -253,11 +257,23 @@ class Metrics:
             {(name,): route.attempts / route.units for name, route in self._routes.items() if route.units},
         )
 
+    def _all_closed(self) -> Tally:
+        closed = Tally(Words(len(_SAID)), Words(len(_SAID)))
+        closed.counts.update(self._closed.counts)
+        if self._ones:
+            closed.add(_SAID[True], _SAID[True], count=self._ones)
+        return closed
+
+    def _all_completions(self) -> Histogram:
+        ones = Histogram(families.COMPLETION.bounds)
+        ones.add_many(1.0, self._ones)
+        return ones.plus(self._completion)
+
     def _single(self) -> Iterator[Sampled]:
         yield Sampled(families.LATENESS, (), {(): self._lateness})
         yield Sampled(families.OVERHEAD, (), {(): self._overhead})
         yield Sampled(families.BUDGETS_OPENED, (), {(): self._opened})
-        yield Sampled(families.COMPLETION, (), {(): self._completion})
+        yield Sampled(families.COMPLETION, (), {(): self._all_completions()})
         yield Sampled(families.EXTENSIONS, (), {(): self._extensions})
 
     def _bounded(self, key: _Key) -> _Key:

@@ -25,6 +25,11 @@ class Histogram:
         if value > 0:
             self.sum += value
 
+    def add_many(self, value: float, count: int) -> None:
+        """Count a value so many times."""
+        self.counts[bisect_left(self.bounds, value)] += count
+        self.sum += value * count
+
     def plus(self, other: Histogram) -> Histogram:
         """Return what both have counted. They have the same bounds."""
         both = Histogram(self.bounds)
@@ -62,7 +67,7 @@ class Tally:
         self._words = words
         self.counts: dict[tuple[str, ...], int] = {}
 
-    def add(self, *said: str) -> None:
+    def add(self, *said: str, count: int = 1) -> None:
         """Count what these words say."""
         labels = tuple([words.label(word) for words, word in zip(self._words, said, strict=True)])
-        self.counts[labels] = self.counts.get(labels, 0) + 1
+        self.counts[labels] = self.counts.get(labels, 0) + count
