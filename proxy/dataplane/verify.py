@@ -59,6 +59,7 @@ class Verifier:
     def __init__(self, plane: Plane) -> None:
         """Ask nothing yet."""
         self._plane = plane
+        self.most = MOST_WATCHED
         self._watched: dict[str, Inquiry] = {}
         self._asking = 0
         self._waiting: deque[Inquiry] = deque()
@@ -70,7 +71,7 @@ class Verifier:
     def watch(self, record: WriteRecord, route: Route, target: Target, head: RequestHead | None) -> None:
         """Find out about a write that is uncertain. `head`: that of its request, as long as that is known."""
         verify = route.verify
-        if verify is None or record.id in self._watched or len(self._watched) >= MOST_WATCHED or self._closed:
+        if verify is None or record.id in self._watched or len(self._watched) >= self.most or self._closed:
             return
         path = question(verify, record)
         if path is None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from proxy.core.calls import Kind
 from proxy.core.policy import Connections, Guard, Idempotency, Upstream, Verify
 from proxy.core.units import MILLISECOND
 from proxy.core.writes import WriteEvent, WriteState
@@ -273,7 +274,7 @@ def test_a_parent_proxy_is_asked_in_absolute_form() -> None:
 
 
 @pytest.mark.parametrize(
-    "route", [{"verify": None}, {"effect": "idempotent"}], ids=["no question", "no doubt"]
+    "route", [{"verify": None}, {"effect": Kind.IDEMPOTENT}], ids=["no question", "no doubt"]
 )
 def test_nothing_is_asked_without_need(route: dict[str, Any]) -> None:
     """Only of writes, and only where the route names a read."""

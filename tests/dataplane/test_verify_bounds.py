@@ -11,7 +11,6 @@ import pytest
 from proxy.core.calls import Phase
 from proxy.core.policy import Idempotency, Policy, Route, Upstream, Verify
 from proxy.core.writes import WriteBook, WriteEvent, WriteRecord, WriteState
-from proxy.dataplane import verify as verify_module
 from proxy.dataplane.verify import MOST_AT_ONCE
 from tests.dataplane.doubts import NO, VERIFY, YES, at_rest, doubt, last, questions, state, verifying
 from tests.dataplane.world import World, response
@@ -187,10 +186,10 @@ def test_slow_ones_keep_no_place_for_good() -> None:
     assert under_way(world) == MOST_AT_ONCE
 
 
-def test_no_more_are_watched_than_can_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_are_watched_than_can_be_kept() -> None:
     """What is beyond that stays in doubt, as without a question."""
-    monkeypatch.setattr(verify_module, "MOST_WATCHED", 3)
     world = verifying()
+    world.plane.verifier.most = 3
     many(world, 5)
     assert len(world.plane.verifier) == len(questions(world)) == 3
     assert world.book.pending() == 5
