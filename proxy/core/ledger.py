@@ -27,12 +27,11 @@ from proxy.core.limits import Limits
 from proxy.core.policy import BudgetDefaults, Correlation, LedgerBounds, OnMissing
 from proxy.core.stages import shares
 from proxy.core.step import StepRecord
+from proxy.core.traces import Traces
 from proxy.core.units import MILLISECOND
 
 LONE: Final = 500
 """How many finished budgets of one call are kept."""
-MOST_TRACES: Final = 8
-"""How many traces one budget is known by: the last ones of its entry requests."""
 _STALE_ALARMS: Final = 1000  # may lie in the heap, beside two for each budget, before it is made anew
 
 
@@ -70,7 +69,7 @@ class Ledger:
         self._lone: OrderedDict[str, Budget] = OrderedDict()  # of one call, over
         self.others = 0  # entry requests that have no budget: beside one of them, no other is the sole one
         self._entries: dict[str, Budget] = {}
-        self._traces: dict[str, str] = {}
+        self._traces = Traces()
         self._untold: list[Budget] = []
         self._archive = Archive()
 
@@ -101,7 +100,7 @@ class Ledger:
 
     def by_trace(self, trace_id: str) -> Budget | None:
         """Return the budget that a trace belongs to, if it is known."""
-        return self._shared.get(self._traces.get(trace_id, trace_id))
+        return self._shared.get(self._traces.id_of(trace_id))
 
     def find(
         self,
@@ -201,11 +200,7 @@ class Ledger:
         if not self._keeps(budget):
             return False
         if limits.trace_id is not None:
-            others = [trace for trace in budget.traces if trace != limits.trace_id]
-            budget.traces = (*others, limits.trace_id)
-            self._traces[limits.trace_id] = budget.id
-            if len(budget.traces) > MOST_TRACES:
-                self._lose_trace(budget)
+            self._traces.lead(limits.trace_id, budget)
         if budget.closed_at is None or (self._now is not None and budget.deadline <= self._now):
             return False
         del self._finished[budget.id]
@@ -355,8 +350,7 @@ class Ledger:
         del self._shared[budget.id]
         if budget.history is not None:
             self._archive.drop(budget.id, budget.history)
-        while budget.traces:
-            self._lose_trace(budget)
+        self._traces.forget(budget)
 
     def _finish(self, budget: Budget) -> None:
         """Count a budget among the finished, if it is not there."""
@@ -369,12 +363,6 @@ class Ledger:
         if budget.history is not None and self._keeps(budget):
             finished = budget.id in self._finished
             self._archive.weigh(budget.id, budget.history, self._bounds.bytes, finished=finished)
-
-    def _lose_trace(self, budget: Budget) -> None:
-        """Let the oldest of a budget's traces lead to it no more, if it did not come to lead elsewhere."""
-        trace, budget.traces = budget.traces[0], budget.traces[1:]
-        if self._traces.get(trace) == budget.id:
-            del self._traces[trace]
 
     def _look(self, budget: Budget, now: int) -> None:
         """Look at a budget whose alarm has come: its time is over, or it has been kept for long enough."""

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from proxy.core.budget import Budget, CallPhase
 from proxy.core.history import step_bytes
-from proxy.core.ledger import CROWDED, MOST_TRACES, NO_BUDGET, Found, Ledger
+from proxy.core.ledger import CROWDED, NO_BUDGET, Found, Ledger
 from proxy.core.limits import NOTHING_STATED, Limits, read_limits
 from proxy.core.policy import BudgetDefaults, Correlation, LedgerBounds, OnMissing, Share
+from proxy.core.traces import MOST_TRACES
 from proxy.core.units import MILLISECOND, MINUTE, SECOND
 from tests.observe.records import plain
 
