@@ -105,7 +105,11 @@ def _findings(policy: Policy, case: Considered) -> list[tuple[str, str]]:
     if decision.refusal is None:
         allowed = decision.allowance.ns
         limit = "no limit" if allowed is None else f"{exact_ms(allowed):g} ms ({decision.allowance.bound})"
-        rows += [("allowed", limit), ("decision", "start")]
+        rows.append(("allowed", limit + (", each attempt at most its cap" if case.route.retries else "")))
+        waits = _waits(policy, case)
+        if waits:
+            rows.append(("turn", f"waits for it at {', '.join(waits)}"))
+        rows.append(("decision", "start"))
         return rows
     answer = case_of(Outcome.REFUSED, decision.refusal, case.kind, Phase.NOT_SENT, Effect.NONE)
     status = status_of(answer, policy.statuses)
@@ -114,6 +118,20 @@ def _findings(policy: Policy, case: Considered) -> list[tuple[str, str]]:
         rows.append(("mode", "observe: it would be let pass, and recorded with would=refuse"))
     rows.append(("next", row_of(answer, decision.refusal).next))
     return rows
+
+
+def _waits(policy: Policy, case: Considered) -> list[str]:
+    """Return what may make the call wait for its turn. Who is in flight just now is not asked here."""
+    from proxy.core.calls import Kind
+
+    route = case.route
+    found = [
+        ("limit", policy.limit),
+        ("budget.width", policy.budget.width),
+        (f"concurrency of {route.name}", route.concurrency),
+        (f"serialize of {route.name}", 1 if route.serialize and case.kind is Kind.WRITE else None),
+    ]
+    return [f"{name} ({most})" for name, most in found if most is not None]
 
 
 def _kind(case: Considered) -> str:
