@@ -1,6 +1,6 @@
 """Measures Waterclock beside its peers, on this machine, over loopback only.
 
-`__main__` is the command line. It runs up to three parts, each a module that returns plain results:
+`__main__` is the command line. It runs up to four parts, each a module that returns plain results:
 `throughput` (requests a second, latency, CPU and memory), `cuts` (how late a call is ended) and `start`
 (time to readiness and idle memory). They share `procs`, which starts, measures and stops a process, `load`,
 which drives wrk with `load.lua`, and `upstream` and `silent`, the two servers behind the proxies.

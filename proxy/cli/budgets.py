@@ -17,9 +17,9 @@ from proxy.cli.policy_file import config_option, load_or_exit
 @click.option("--all", "everything", is_flag=True, help="All that are known, those of single calls too.")
 @click.argument("id", required=False)
 def budgets(config: Path | None, as_json: bool, everything: bool, id: str | None) -> None:
-    """List the budgets that are open or have ended lately; with ID, show the record of one job.
+    """List the jobs; with ID, show the record of one.
 
-    The record says first whether the job is complete and whether it was closed in time, then how each step went, which
+    Listed are the budgets that are open or have ended lately. The record of one says first whether the job is complete and whether it was closed in time, then how each step went, which
     decision made it wait or cut it, and which of its writes are in doubt.
 
     Asked of the running sidecar through its control API (listen.control), which keeps a job for ledger.retention after
@@ -63,7 +63,7 @@ def budgets(config: Path | None, as_json: bool, everything: bool, id: str | None
 @json_option
 @click.argument("id")
 def close(config: Path | None, as_json: bool, id: str) -> None:
-    """Say that the job of the budget ID is done, and print the verdict on it.
+    """Say that the job ID is done, and print the verdict on it.
 
     For an agent that no entry request stands for: whether a job was closed in time can only be said when somebody says
     that it is done. A second time changes nothing.

@@ -22,6 +22,11 @@ def dead_letters() -> None:
     discard it, or resolve it (`waterclock uncertain resolve`) once it is known whether it happened.
 
     Asked of the running sidecar through its control API (listen.control); of the journal itself while none runs.
+
+    \b
+    Examples:
+      waterclock dead-letters list
+      waterclock dead-letters release RECORD
     """
 
 
@@ -57,9 +62,9 @@ def show(config: Path | None, as_json: bool, id: str) -> None:
 @json_option
 @click.argument("id")
 def release(config: Path | None, as_json: bool, id: str) -> None:
-    """Let the dead letter ID be attempted again, its attempts counted anew.
+    """Let the dead letter ID be attempted again.
 
-    If it is a write that was sent (its phase says so), look first whether it has happened: it is not asked about any more.
+    Its attempts are counted anew. If it is a write that was sent (its phase says so), look first whether it has happened: it is not asked about any more.
     """
     with records_of(load_or_exit(config)) as records:
         record = records.release(id)
@@ -71,7 +76,10 @@ def release(config: Path | None, as_json: bool, id: str) -> None:
 @json_option
 @click.argument("id")
 def discard(config: Path | None, as_json: bool, id: str) -> None:
-    """Have the dead letter ID never sent again: its repetition stays refused."""
+    """Have the dead letter ID never sent again.
+
+    Its repetition stays refused for as long as the record is kept (journal.retention).
+    """
     with records_of(load_or_exit(config)) as records:
         record = records.discard(id)
     _print_decision(record, as_json)

@@ -17,8 +17,9 @@ def run(config: Path | None) -> None:
     """Run the sidecar until SIGTERM.
 
     It listens on 127.0.0.1:10800 for outbound calls (as an HTTP proxy, by base-URL prefix, and for connections that
-    iptables redirects), on 127.0.0.1:10802 for the control API, and on 0.0.0.0:10803 for metrics and health. The log on
-    standard output has one JSON line for each call.
+    iptables redirects), on 127.0.0.1:10802 for the control API, and on 0.0.0.0:10803 for metrics and health; and in front
+    of the agent's own port where the policy says so (listen.inbound). The log on standard output has one JSON line for each
+    call.
 
     SIGHUP, or a change of the file, reloads the policy; a faulty file leaves the old one in force. SIGTERM lets calls
     in flight end within `shutdown.grace`.

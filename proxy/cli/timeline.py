@@ -17,7 +17,9 @@ from proxy.cli.policy_file import config_option, load_or_exit
 @click.option("--fit", is_flag=True, help="Scale to the time that was used, not to the whole budget.")
 @click.argument("id")
 def timeline(config: Path | None, as_json: bool, fit: bool, id: str) -> None:
-    """Draw the job of the budget ID: a row for each step, waiting, running, cut, against the budget's end.
+    """Draw the job ID: a row for each step, to scale.
+
+    It shows when each step waited for its turn, ran and was cut, against the end of the budget.
 
     Asked of the running sidecar through its control API (listen.control). A job that has ended is known for
     ledger.retention. With --json: the events of admission, in milliseconds since the budget's opening.

@@ -14,9 +14,18 @@ from proxy.cli.write_text import print_write, print_writes
 
 @click.group()
 def uncertain() -> None:
-    """Writes that were sent and never answered: list, show, resolve.
+    """Writes whose effect is unknown: list, show, resolve.
+
+    Each was sent and never answered, so it may have happened. Its repetition is refused until somebody finds that it did
+    not (resolve). With nobody to find out within writes.hold, it becomes a dead letter.
 
     Asked of the running sidecar through its control API (listen.control); of the journal itself while none runs.
+
+    \b
+    Examples:
+      waterclock uncertain list
+      waterclock uncertain show RECORD
+      waterclock uncertain resolve RECORD --not-applied
     """
 
 
