@@ -14,7 +14,7 @@ from typing import Final
 from proxy.core.admission import Lease, Shed, Task
 from proxy.core.budget import Limit
 from proxy.core.calls import Kind, Outcome, Phase, Would
-from proxy.core.fingerprint import start
+from proxy.core.fingerprint import fingerprint, start
 from proxy.core.history import Happening
 from proxy.core.reasons import Reason
 from proxy.core.retries import NOT_ASKED, Failure, again
@@ -140,6 +140,13 @@ class Attempts(Exchange):
                 self.unit = self.unit_id = self.fingerprint = digest.hexdigest()
             else:
                 self.request.digest_with(digest)
+
+    def know_refused_unit(self) -> None:
+        """Say which unit a call without a body would have been, so that it is known again when it comes and is let in."""
+        if self.kind is Kind.WRITE and self.case.limits.key is None:
+            self.unit = fingerprint(self.head.method, self.case.target.url, b"")
+        elif self.case.sendable:
+            self.know_unit()
 
     def know_unit_late(self, digest: str) -> None:
         """Take what the body has shown, now that it has passed; attempts that have begun are counted now."""

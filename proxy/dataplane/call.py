@@ -66,7 +66,7 @@ class Call(Shared):
             decision = case.decision
             assert decision.refusal is not None
             if self.head.framing is Framing.NO_BODY:
-                self.know_unit()
+                self.know_refused_unit()
             self.refuse(decision.refusal, decision.detail)
             return
         if case.subscription:

@@ -190,15 +190,21 @@ class Exchange(Step):
             return
         allowance = self.case.decision.allowance
         allowed = exact_ms(allowance.ns or 0)
+        detail = f"It waited for the answer of the same call, for the {allowed:g} ms that it was allowed."
+        if not self._waits_in_vain(allowance.bound, detail, now):
+            self._cut_by(allowance.bound, allowed, now)
+
+    def _waits_in_vain(self, reason: str, detail: str, now: int) -> bool:
+        """End a call that waits for the answer of an equal one, if that may have been sent; return whether it did so.
+
+        What it asked for may have happened, so it is no more to be repeated than after an end of that one.
+        """
         first = self._write.joined_to() if self._write is not None else None
-        if first is not None:
-            detail = (
-                f"It waited for the answer of the same call, for the {allowed:g} ms that it was allowed. "
-            )
-            detail += repetition(first, self.plane.wall_ms())
-            self._answer(Outcome.DEADLINE_EXCEEDED, allowance.bound, detail, now, first=first)
-            return
-        self._cut_by(allowance.bound, allowed, now)
+        if first is None:
+            return False
+        known = repetition(first, self.plane.wall_ms())
+        self._answer(Outcome.DEADLINE_EXCEEDED, reason, f"{detail} {known}", now, first=first)
+        return True
 
     def _cut_by(self, bound: Limit, allowed_ms: float, now: int, *, what: str = "The call") -> None:
         self._leave_upstream(bound, linger=True)
@@ -236,9 +242,10 @@ class Exchange(Step):
         """The sidecar stops, and cannot wait any longer: say so, rather than hang up on a client that still waits."""
         if self.ended or self.phase is Phase.COMPLETE:
             return
-        self._leave_upstream(Reason.SHUTTING_DOWN, linger=False)
-        detail = "The sidecar was stopped before the call had ended."
-        self._give_up(Outcome.DEADLINE_EXCEEDED, Reason.SHUTTING_DOWN, detail, self.plane.clock())
+        now, detail = self.plane.clock(), "The sidecar was stopped before the call had ended."
+        if not self._waits_in_vain(Reason.SHUTTING_DOWN, detail, now):
+            self._leave_upstream(Reason.SHUTTING_DOWN, linger=False)
+            self._give_up(Outcome.DEADLINE_EXCEEDED, Reason.SHUTTING_DOWN, detail, now)
 
     def client_left(self, now: int) -> None:
         """The client is gone, or can never finish what it began."""

@@ -12,7 +12,7 @@ from proxy.core.calls import Effect, Kind, Outcome, Phase, Retry, Would, effect_
 from proxy.core.history import Event, Happening
 from proxy.core.policy import Mode
 from proxy.core.problem import Problem
-from proxy.core.reasons import Case, case_of, status_of
+from proxy.core.reasons import Case, Reason, case_of, status_of
 from proxy.core.step import StepRecord
 from proxy.core.units import SECOND, exact_ms, whole_ms
 from proxy.core.writes import NEXT_AFTER, WriteRecord
@@ -157,7 +157,7 @@ class Step:
         """Whether a further attempt could still start under the same budget."""
         budget = self.case.budget
         if budget is None:
-            return self.case.decision.refusal is None
+            return self.case.decision.refusal in (None, Reason.BUSY)
         return self._left(budget, now) > self.case.route.min_start
 
     def _left(self, budget: Budget, now: int) -> int:
@@ -214,9 +214,9 @@ class Step:
 
     def fits(self, wait: int, now: int) -> bool:
         """Whether another attempt could still start after a wait of whole seconds, as `Retry-After` counts them."""
-        budget = self.case.budget
+        budget, limits = self.case.budget, self.case.limits
         if budget is None:
-            return True
+            return limits.remaining is None or limits.remaining > _whole_seconds(wait)
         return self._left(budget, now) > _whole_seconds(wait) + self.case.route.min_start
 
     # -- what is said of it ----------------------------------------------------------------------------------------
@@ -265,6 +265,8 @@ class Step:
             case, retry = Case.SHED_LATE, Retry.NEVER
         elif first is not None:
             case, retry = Case.REPEATED, Retry.NEVER
+        elif reason == Reason.DEAD_LETTERED:
+            retry = Retry.NEVER
         self.status = status_of(case, self.policy.statuses)
         considered = self.case
         budget, allowed = considered.budget, considered.decision.allowance.ns
