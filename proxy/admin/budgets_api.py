@@ -110,5 +110,5 @@ def _unknown(id: str) -> Problem:
         f"There is no budget {id!r}. No call of it has come through this sidecar since it was started, or it has been "
         "forgotten: that is after ledger.retention, or earlier to make room for others."
     )
-    remedy = "GET /budgets?state=all lists the budgets that are known. Of one that is forgotten, the sidecar's log has the steps."
+    remedy = "GET /budgets?state=all (waterclock budgets --all) lists the budgets that are known. Of one that is forgotten, the sidecar's log has the steps."
     return Problem(HTTPStatus.NOT_FOUND, detail, remedy)

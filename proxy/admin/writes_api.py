@@ -127,7 +127,11 @@ def _in_state(records: list[WriteRecord], state: str | None) -> list[WriteRecord
 
 def _unknown(id: str) -> Problem:
     detail = f"There is no record {id!r}. A write that was answered leaves none, and others go after journal.retention."
-    return Problem(HTTPStatus.NOT_FOUND, detail, "GET /uncertain lists the records there are.")
+    return Problem(
+        HTTPStatus.NOT_FOUND,
+        detail,
+        "GET /uncertain (waterclock uncertain list --all) lists the records there are.",
+    )
 
 
 def _settled(id: str, state: WriteState) -> Problem:

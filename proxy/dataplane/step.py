@@ -26,15 +26,17 @@ from proxy.wire.events import RequestHead
 class Step:
     """The facts of one call. Times are nanoseconds on the plane's clock.
 
-    `due`: when it is cut; None while nothing limits it (no allowance, or `mode: observe` has let it pass). `lease`: what
-    admission has granted. `queued` and `dialled`: how long it waited for its turn, and for a connection or its next
-    attempt (since `waits_since`, while it does); `ready_at`: when all was here that had to be, so that what is left until
-    `sent_at` is our own doing. `tries` counts the attempts that it made itself, `attempt` those of its unit by anybody;
-    `attempting`: one of its own is under way; `attempt_due`: when the current one of several is over; `reached`: the phase
-    that its earlier ones have left it in; `told`: how many milliseconds the other side was last told are left.
+    `due`: when it is cut; None while nothing limits it (no allowance, or `mode: observe` has let it pass). `advice`: what an
+    answer of our own has told the caller that it may do. `lease`: what admission has granted. `queued` and `dialled`: how
+    long it waited for its turn, and for a connection or its next attempt (since `waits_since`, while it does); `ready_at`:
+    when all was here that had to be, so that what is left until `sent_at` is our own doing. `tries` counts the attempts
+    that it made itself, `attempt` those of its unit by anybody; `attempting`: one of its own is under way; `attempt_due`:
+    when the current one of several is over; `reached`: the phase that its earlier ones have left it in; `told`: how many
+    milliseconds the other side was last told are left.
     """
 
     __slots__ = (
+        "advice",
         "arrival",
         "attempt",
         "attempt_due",
@@ -104,6 +106,7 @@ class Step:
         self.told: int | None = None
         self.fresh = False
         self.partial = False
+        self.advice: Retry | None = None
         self.would: Would | None = None
         self.unjournaled = False  # a write that went on though the journal could not take its intent
         self.ended = False
@@ -267,6 +270,7 @@ class Step:
             case, retry = Case.REPEATED, Retry.NEVER
         elif reason == Reason.DEAD_LETTERED:
             retry = Retry.NEVER
+        self.advice = retry
         self.status = status_of(case, self.policy.statuses)
         considered = self.case
         budget, allowed = considered.budget, considered.decision.allowance.ns
@@ -345,7 +349,7 @@ class Step:
             self.effect,
             self.phase,
             reason,
-            self.retry(outcome, now),
+            self.advice or self.retry(outcome, now),
             self.would,
             self.status,
             self.relayed,

@@ -13,27 +13,16 @@ import pytest
 import trustme
 
 from tests.clients.calls import Call
+from tests.support.fixtures import ca, ca_file
 from tests.support.ports import free_port
 from tests.support.sidecar import Sidecar
 from tests.support.upstream import Upstream
 
+__all__ = ["ca", "ca_file"]
+
 TOOL, SAFE = free_port(), free_port()
 CAP = "400ms"
 _numbers = itertools.count(1)
-
-
-@pytest.fixture(scope="session")
-def ca() -> trustme.CA:
-    """An authority that no system store has."""
-    return trustme.CA()
-
-
-@pytest.fixture(scope="session")
-def ca_file(ca: trustme.CA, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The PEM file of that authority."""
-    path = tmp_path_factory.mktemp("ca") / "ca.pem"
-    ca.cert_pem.write_to_path(str(path))
-    return path
 
 
 @pytest.fixture(scope="session")

@@ -7,37 +7,10 @@ from typing import Any
 import pytest
 
 from proxy.core.calls import Outcome
-from proxy.core.policy import Idempotency, Policy, Retries, Route, Writes
+from proxy.core.policy import Retries, Writes
 from proxy.core.units import MILLISECOND, SECOND
-from tests.dataplane.world import World, request, response
-
-EVERYTHING = Retries(
-    max=2,
-    outcomes=frozenset({Outcome.CONNECT_FAILED, Outcome.UPSTREAM_FAILED, Outcome.DEADLINE_EXCEEDED}),
-    statuses=frozenset({429, 503}),
-)
-HELD_BYTES = 1_048_576
-BUSY = response(503, b"busy")
-PART = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\npart"
-
-
-def _world(
-    retries: Retries = EVERYTHING,
-    *,
-    honoured: bool = False,
-    policy: dict[str, Any] | None = None,
-    **route: Any,
-) -> World:
-    """A world whose only route tries again."""
-    idempotency = Idempotency(honoured=honoured)
-    fallback = Route("fallback", retries=retries, idempotency=idempotency, **route)
-    return World(Policy(fallback=fallback, **policy or {}))
-
-
-def _heads(world: World) -> list[bytes]:
-    """The request heads that were sent, connection by connection."""
-    return [head for upstream in world.upstreams for head in upstream.heads]
-
+from tests.dataplane.trying import BUSY, EVERYTHING, HELD_BYTES, PART, heads_of, trying
+from tests.dataplane.world import request, response
 
 HARMLESS: dict[str, tuple[str, bytes, dict[str, Any], bool]] = {
     "GET": ("GET", b"", {}, False),
@@ -52,7 +25,7 @@ HARMLESS: dict[str, tuple[str, bytes, dict[str, Any], bool]] = {
 def test_a_client_that_leaves_between_two_attempts() -> None:
     """Nothing more is sent, and what was sent before is not forgotten."""
     for method, effect, phase in (("GET", "none", "sent"), ("PUT", "uncertain", "sent")):
-        world = _world()
+        world = trying()
         world.plane.jitter = lambda: 1.0
         client = world.client().asks(method, body=b"x" if method == "PUT" else b"")
         world.upstream().breaks_off()
@@ -60,7 +33,7 @@ def test_a_client_that_leaves_between_two_attempts() -> None:
         client.leaves()
         assert world.loop.armed == 0
         world.advance(5000)
-        assert len(_heads(world)) == 1
+        assert len(heads_of(world)) == 1
         record = world.record
         assert (record.outcome, record.effect, record.phase, record.tries) == (
             "client_gone",
@@ -76,7 +49,7 @@ def test_a_client_that_leaves_between_two_attempts() -> None:
 def test_an_earlier_attempt_that_was_sent_stays_sent(call: str, failure: str) -> None:
     """What comes of a later one does not make it undone: a write that may have happened is not said to be `not_sent`."""
     method, body, fields, honoured = HARMLESS[call]
-    world = _world(Retries(max=1, outcomes=EVERYTHING.outcomes), honoured=honoured, cap=100 * MILLISECOND)
+    world = trying(Retries(max=1, outcomes=EVERYTHING.outcomes), honoured=honoured, cap=100 * MILLISECOND)
     client = world.client().asks(method, body=body, Budget_Remaining_Ms=5000, **fields)
     if failure == "a refused connection":
         world.dialer.refused.add("tool")
@@ -102,7 +75,7 @@ def test_an_earlier_attempt_that_was_sent_stays_sent(call: str, failure: str) ->
 
 def test_a_write_that_was_never_sent_is_in_no_doubt() -> None:
     """However often its connection was refused."""
-    world = _world()
+    world = trying()
     world.dialer.refused.add("tool")
     client = world.client().asks("POST", body=b"{}")
     world.advance(1)
@@ -126,7 +99,7 @@ def test_a_write_that_was_never_sent_is_in_no_doubt() -> None:
 @pytest.mark.parametrize("framing", ["length", "chunked"])
 def test_a_body_that_is_not_kept_is_not_sent_again(size: int, again: bool, framing: str) -> None:
     """Past `writes.fingerprint_bytes` it is gone once it has passed."""
-    world = _world()
+    world = trying()
     if framing == "length":
         wire = request("PUT", body=b"x" * size)
     else:
@@ -149,7 +122,7 @@ def test_a_body_that_is_not_kept_is_not_sent_again(size: int, again: bool, frami
 @pytest.mark.parametrize("framing", ["length", "chunked"])
 def test_a_connection_refused_while_the_body_is_on_its_way(size: int, method: str, framing: str) -> None:
     """Nothing of it was sent, so nothing of it is missing: the next attempt sends all of it, once."""
-    world = _world()
+    world = trying()
     world.plane.jitter = lambda: 0.5
     body = b"x" * size
     if framing == "length":
@@ -172,7 +145,7 @@ def test_a_connection_refused_while_the_body_is_on_its_way(size: int, method: st
 
 def test_an_answer_before_the_end_of_the_body_is_followed_by_another_attempt() -> None:
     """The rest of the body goes to that one; the first connection still waits for it, and is not used again."""
-    world = _world()
+    world = trying()
     wire = request("PUT", body=b"0123456789")
     client = world.client().sends(wire[:-5])
     world.upstream().says(BUSY)
@@ -189,7 +162,7 @@ def test_an_answer_before_the_end_of_the_body_is_followed_by_another_attempt() -
 @pytest.mark.parametrize("method", ["PUT", "POST"])
 def test_a_body_that_was_to_be_asked_for(method: str) -> None:
     """`Expect: 100-continue` holds for each attempt anew, and the client is told once."""
-    world = _world(honoured=True)
+    world = trying(honoured=True)
     key = "k" if method == "POST" else None
     client = world.client().sends(
         request(method, Expect="100-continue", Content_Length=5, Idempotency_Key=key)
@@ -214,20 +187,20 @@ def test_a_body_that_was_to_be_asked_for(method: str) -> None:
 
 def test_a_large_answer_is_passed_on_and_not_tried_again() -> None:
     """It cannot be held, and half of it cannot be taken back."""
-    world = _world(policy={"writes": Writes(hold_back_bytes=100)})
+    world = trying(policy={"writes": Writes(hold_back_bytes=100)})
     client = world.client().asks()
     world.upstream().says(b"HTTP/1.1 503 Busy\r\nContent-Length: 1000\r\n\r\n" + b"x" * 101)
     assert client.statuses == [503]
     world.upstream().says(b"x" * 899)
     assert client.received.endswith(b"x" * 1000)
     assert world.record.tries == 1
-    assert len(_heads(world)) == 1
+    assert len(heads_of(world)) == 1
 
 
 @pytest.mark.parametrize("head", [b"Content-Length: 9\r\n\r\n", b"Content-Type: text/event-stream\r\n\r\n"])
 def test_a_slow_answer_is_held_no_longer_than_a_writes_would_be(head: bytes) -> None:
     """Its client learns of it while there is time to do something else."""
-    world = _world()
+    world = trying()
     client = world.client().asks()
     world.upstream().says(b"HTTP/1.1 503 Busy\r\n" + head + b"a: b\n\n")
     world.advance(249)
@@ -252,7 +225,7 @@ def test_a_slow_answer_is_held_no_longer_than_a_writes_would_be(head: bytes) -> 
 @pytest.mark.parametrize("ending", ["a reset", "the cap"])
 def test_what_has_begun_to_be_answered_is_not_tried_again(method: str, begun: bytes, ending: str) -> None:
     """The client has seen some of it."""
-    world = _world(cap=100 * MILLISECOND)
+    world = trying(cap=100 * MILLISECOND)
     client = world.client().asks(method, body=b"x" if method == "PUT" else b"")
     world.upstream().says(begun)
     assert client.statuses == [200]
@@ -261,7 +234,7 @@ def test_what_has_begun_to_be_answered_is_not_tried_again(method: str, begun: by
     else:
         world.advance(100)
     world.advance(1000)
-    assert len(_heads(world)) == 1
+    assert len(heads_of(world)) == 1
     assert client.statuses == [200]
     assert client.transport.lost
     record = world.record
@@ -274,7 +247,7 @@ def test_what_has_begun_to_be_answered_is_not_tried_again(method: str, begun: by
 
 def test_no_byte_of_an_earlier_attempt_reaches_the_client() -> None:
     """Whatever it still has to say."""
-    world = _world(cap=100 * MILLISECOND)
+    world = trying(cap=100 * MILLISECOND)
     client = world.client().asks()
     first = world.upstream()
     first.says(b"HTTP/1.1 503 Ear")
@@ -294,7 +267,7 @@ def test_no_byte_of_an_earlier_attempt_reaches_the_client() -> None:
 
 def test_a_held_answer_is_passed_on_as_it_was_if_there_is_no_other() -> None:
     """Fields, body, trailers and all."""
-    world = _world(Retries(max=1, statuses=frozenset({503})))
+    world = trying(Retries(max=1, statuses=frozenset({503})))
     client = world.client().asks()
     for number in (b"1", b"2"):
         world.upstream().says(
@@ -312,14 +285,14 @@ def test_a_held_answer_is_passed_on_as_it_was_if_there_is_no_other() -> None:
 
 def test_a_connection_that_opens_too_late_is_not_used_twice() -> None:
     """The attempt it was opened for is over: there is never more than one under way."""
-    world = _world(Retries(max=1, outcomes=frozenset({Outcome.DEADLINE_EXCEEDED})), cap=100 * MILLISECOND)
+    world = trying(Retries(max=1, outcomes=frozenset({Outcome.DEADLINE_EXCEEDED})), cap=100 * MILLISECOND)
     world.dialer.held = True
     client = world.client().asks("PUT", body=b"x", Budget_Remaining_Ms=5000)
     world.advance(150)
     assert world.dialer.asked == 2
     world.dialer.release()
     world.dialer.release()
-    assert len(_heads(world)) == 1
+    assert len(heads_of(world)) == 1
     world.upstream().answers()
     assert client.statuses == [200]
     assert world.record.tries == 2
@@ -328,17 +301,17 @@ def test_a_connection_that_opens_too_late_is_not_used_twice() -> None:
 
 def test_an_intent_that_is_late_holds_each_attempt_back() -> None:
     """No attempt begins before the disk knows of it, so none is over before it has begun."""
-    world = _world(honoured=True, cap=100 * MILLISECOND)
+    world = trying(honoured=True, cap=100 * MILLISECOND)
     world.journal.held = True
     client = world.client().asks("POST", body=b"{}", Idempotency_Key="k", Budget_Remaining_Ms=5000)
     world.advance(400)
     assert world.dialer.asked == 0
     assert world.observed.retries == []
     world.journal.release()
-    assert len(_heads(world)) == 1
+    assert len(heads_of(world)) == 1
     world.journal.held = False
     world.advance(100)
-    assert len(_heads(world)) == 2
+    assert len(heads_of(world)) == 2
     world.upstream().answers()
     assert client.statuses == [200]
     assert [what for what, _, _ in world.journal.log] == ["intent", "reported", "drop"]
@@ -347,7 +320,7 @@ def test_an_intent_that_is_late_holds_each_attempt_back() -> None:
 
 def test_nothing_is_on_record_between_two_attempts_of_which_none_was_sent() -> None:
     """The intent is taken back, and put on disk again before the next one."""
-    world = _world()
+    world = trying()
     world.plane.jitter = lambda: 1.0
     world.dialer.refused.add("tool")
     world.client().asks("POST", body=b"{}", Idempotency_Key="k")
@@ -359,13 +332,13 @@ def test_nothing_is_on_record_between_two_attempts_of_which_none_was_sent() -> N
     world.journal.release()
     (kept,) = world.journal.kept.values()
     assert (kept.state, kept.attempts) == ("intent", 2)
-    assert len(_heads(world)) == 1
+    assert len(heads_of(world)) == 1
 
 
 @pytest.mark.parametrize("key", [None, "k"])
 def test_a_write_is_not_sent_if_its_equal_was_cut_while_it_backed_off(key: str | None) -> None:
     """It is looked at again, like one that has waited for its turn."""
-    world = _world(Retries(base=SECOND))
+    world = trying(Retries(base=SECOND))
     world.plane.jitter = lambda: 1.0
     world.dialer.refused.add("tool")
     first = world.client().asks("POST", body=b"{}", Idempotency_Key=key)
@@ -375,7 +348,7 @@ def test_a_write_is_not_sent_if_its_equal_was_cut_while_it_backed_off(key: str |
     assert second.statuses == [424]
     world.advance(1000)
     assert first.statuses == [424]
-    assert len(_heads(world)) == 1
+    assert len(heads_of(world)) == 1
     assert world.records[-1].reason == "unresolved_write"
     world.at_rest()
 
@@ -383,7 +356,7 @@ def test_a_write_is_not_sent_if_its_equal_was_cut_while_it_backed_off(key: str |
 @pytest.mark.parametrize("status", [200, 503])
 def test_a_stale_connection_is_no_attempt_of_the_tools(status: int) -> None:
     """A read that meets one is asked again at once, whatever its route says, and that is counted."""
-    world = _world()
+    world = trying()
     client = world.client().asks()
     world.upstream().answers()
     world.client().asks("GET", "http://tool/x", x_stainless_retry_count=1)

@@ -7,36 +7,10 @@ from typing import Any
 import pytest
 
 from proxy.core.calls import Outcome
-from proxy.core.policy import BudgetDefaults, Idempotency, Mode, OnMissing, Policy, Retries, Route
+from proxy.core.policy import BudgetDefaults, Mode, OnMissing, Retries
 from proxy.core.units import MILLISECOND
-from tests.dataplane.world import FakeClient, World, response
-
-EVERYTHING = Retries(
-    max=2,
-    outcomes=frozenset({Outcome.CONNECT_FAILED, Outcome.UPSTREAM_FAILED, Outcome.DEADLINE_EXCEEDED}),
-    statuses=frozenset({429, 503}),
-)
-HELD_BYTES = 1_048_576
-BUSY = response(503, b"busy")
-PART = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\npart"
-
-
-def _world(
-    retries: Retries = EVERYTHING,
-    *,
-    honoured: bool = False,
-    policy: dict[str, Any] | None = None,
-    **route: Any,
-) -> World:
-    """A world whose only route tries again."""
-    idempotency = Idempotency(honoured=honoured)
-    fallback = Route("fallback", retries=retries, idempotency=idempotency, **route)
-    return World(Policy(fallback=fallback, **policy or {}))
-
-
-def _heads(world: World) -> list[bytes]:
-    """The request heads that were sent, connection by connection."""
-    return [head for upstream in world.upstreams for head in upstream.heads]
+from tests.dataplane.trying import BUSY, PART, heads_of, trying
+from tests.dataplane.world import FakeClient, World
 
 
 def _told(world: World) -> list[int]:
@@ -104,7 +78,7 @@ def test_what_is_safe_is_tried_again_and_nothing_else(call: str, failure: str) -
     method, body, fields, honoured = CALLS[call]
     if (call, failure) == ("HEAD", "a reset in the answer"):
         return  # a head is all of it
-    world = _world(honoured=honoured, cap=100 * MILLISECOND)
+    world = trying(honoured=honoured, cap=100 * MILLISECOND)
     world.plane.jitter = lambda: 0.5
     if failure == "connect_failed":
         world.dialer.refused.add("tool")
@@ -114,7 +88,7 @@ def test_what_is_safe_is_tried_again_and_nothing_else(call: str, failure: str) -
     world.advance(25)
     again = call in SAFE or failure == "connect_failed"
     sent = 1 + again - (failure == "connect_failed")
-    assert len(_heads(world)) == sent
+    assert len(heads_of(world)) == sent
     if not again:
         assert client.statuses == [503 if failure == "503" else 424]
         assert (world.record.tries, world.record.attempt) == (1, 1)
@@ -124,7 +98,7 @@ def test_what_is_safe_is_tried_again_and_nothing_else(call: str, failure: str) -
     assert client.received == b""
     assert world.records == []
     second = world.upstream()
-    if len(_heads(world)) == 2:
+    if len(heads_of(world)) == 2:
         told = _told(world)
         assert told == sorted(told, reverse=True)
     if body:
@@ -147,7 +121,7 @@ def test_what_the_route_does_not_ask_for_is_not_tried_again(failure: str) -> Non
         "connect_failed": Outcome.UPSTREAM_FAILED,
         "a cut at the cap": Outcome.CONNECT_FAILED,
     }.get(failure, Outcome.DEADLINE_EXCEEDED)
-    world = _world(Retries(outcomes=frozenset({asked}), statuses=frozenset({500})), cap=100 * MILLISECOND)
+    world = trying(Retries(outcomes=frozenset({asked}), statuses=frozenset({500})), cap=100 * MILLISECOND)
     if failure == "connect_failed":
         world.dialer.refused.add("tool")
     client = world.client().asks()
@@ -160,7 +134,7 @@ def test_what_the_route_does_not_ask_for_is_not_tried_again(failure: str) -> Non
 
 def test_the_route_says_how_often() -> None:
     """Then the last ending is the call's own."""
-    world = _world()
+    world = trying()
     client = world.client().asks()
     for number in range(3):
         assert client.received == b""
@@ -176,7 +150,7 @@ def test_the_route_says_how_often() -> None:
 
 def test_observing_tries_nothing_again() -> None:
     """Nothing of a policy is applied, and what comes is passed on as it comes."""
-    world = _world(policy={"mode": Mode.OBSERVE}, cap=100 * MILLISECOND)
+    world = trying(policy={"mode": Mode.OBSERVE}, cap=100 * MILLISECOND)
     client = world.client().asks()
     world.advance(150)
     world.upstream().says(b"HTTP/1.1 503 Busy\r\nContent-Length: 9\r\n\r\n")
@@ -194,7 +168,7 @@ def test_retry_recomputes(jitter: float, on: frozenset[int]) -> None:
     """What is told falls with each attempt, and all of them together end with the budget (envoyproxy/envoy#13196)."""
     outcomes = frozenset() if on else frozenset({Outcome.DEADLINE_EXCEEDED})
     retries = Retries(max=2, outcomes=outcomes, statuses=on, base=10 * MILLISECOND)
-    world = _world(retries, cap=100 * MILLISECOND)
+    world = trying(retries, cap=100 * MILLISECOND)
     world.plane.jitter = lambda: jitter
     client = world.client().asks(Budget_Remaining_Ms=250)
     world.advance(249)
@@ -215,7 +189,7 @@ def test_retry_recomputes(jitter: float, on: frozenset[int]) -> None:
 
 def test_what_is_told_falls_even_when_no_time_has_passed() -> None:
     """Two attempts in the same millisecond are told apart."""
-    world = _world(cap=100 * MILLISECOND)
+    world = trying(cap=100 * MILLISECOND)
     world.client().asks(Budget_Remaining_Ms=5000)
     for _ in range(2):
         world.upstream().breaks_off()
@@ -225,7 +199,7 @@ def test_what_is_told_falls_even_when_no_time_has_passed() -> None:
 
 def test_the_last_attempt_is_cut_at_the_cap_and_says_so() -> None:
     """It is over before the budget is: the caller can still do something else."""
-    world = _world(Retries(max=1, outcomes=frozenset({Outcome.DEADLINE_EXCEEDED})), cap=100 * MILLISECOND)
+    world = trying(Retries(max=1, outcomes=frozenset({Outcome.DEADLINE_EXCEEDED})), cap=100 * MILLISECOND)
     client = world.client().asks("PUT", body=b"x", Budget_Remaining_Ms=5000)
     world.advance(200)
     assert client.statuses == [504]
@@ -239,7 +213,7 @@ def test_the_last_attempt_is_cut_at_the_cap_and_says_so() -> None:
 def test_each_attempt_has_its_own_cap_without_a_budget_too() -> None:
     """Nothing else limits such a call."""
     retries = Retries(max=1, outcomes=frozenset({Outcome.DEADLINE_EXCEEDED}))
-    world = _world(
+    world = trying(
         retries, policy={"budget": BudgetDefaults(on_missing=OnMissing.PASS)}, cap=100 * MILLISECOND
     )
     client = world.client().asks()
@@ -252,7 +226,7 @@ def test_each_attempt_has_its_own_cap_without_a_budget_too() -> None:
 
 def test_the_callers_own_timer_is_outlived_under_a_cap_too() -> None:
     """Once an answer has begun the timer is no limit any more, but the cap of the attempt is."""
-    world = _world(cap=1000 * MILLISECOND)
+    world = trying(cap=1000 * MILLISECOND)
     client = world.client().asks(X_Stainless_Read_Timeout="0.45")
     world.advance(300)
     world.upstream().says(PART)
@@ -268,7 +242,7 @@ def test_the_callers_own_timer_is_outlived_under_a_cap_too() -> None:
 )
 def test_a_retry_after_is_obeyed_where_it_fits(asked: str, again: bool) -> None:
     """Where it does not, the answer is passed on at once: nothing is won by waiting."""
-    world = _world()
+    world = trying()
     client = world.client().asks(Budget_Remaining_Ms=2000)
     world.upstream().answers(b"busy", 503, Retry_After=asked)
     if not again:
@@ -280,9 +254,9 @@ def test_a_retry_after_is_obeyed_where_it_fits(asked: str, again: bool) -> None:
     wait = int(asked) * 1000 if asked.isdigit() else 0
     if wait:
         world.advance(wait - 1)
-        assert len(_heads(world)) == 1
+        assert len(heads_of(world)) == 1
     world.advance(1)
-    assert len(_heads(world)) == 2
+    assert len(heads_of(world)) == 2
     world.upstream().answers()
     assert client.statuses == [200]
 
@@ -293,34 +267,34 @@ def test_a_retry_after_is_obeyed_where_it_fits(asked: str, again: bool) -> None:
 def test_a_backoff_that_does_not_fit_is_not_begun(base: int, min_start: int, again: bool) -> None:
     """Together with what the route needs to start with."""
     retries = Retries(outcomes=frozenset({Outcome.UPSTREAM_FAILED}), base=base * MILLISECOND)
-    world = _world(retries, min_start=min_start * MILLISECOND)
+    world = trying(retries, min_start=min_start * MILLISECOND)
     world.plane.jitter = lambda: 1.0
     client = world.client().asks(Budget_Remaining_Ms=1000)
     world.upstream().breaks_off()
     assert client.statuses == ([] if again else [502])
     world.advance(base)
-    assert len(_heads(world)) == 1 + again
+    assert len(heads_of(world)) == 1 + again
 
 
 def test_the_backoff_doubles_up_to_its_cap() -> None:
     """Full jitter: a part of it, drawn anew each time."""
     retries = Retries(max=4, statuses=frozenset({503}), base=100 * MILLISECOND, cap=300 * MILLISECOND)
-    world = _world(retries)
+    world = trying(retries)
     world.plane.jitter = lambda: 0.5
     world.client().asks()
     for wait in (50, 100, 150, 150):
-        before = len(_heads(world))
+        before = len(heads_of(world))
         world.upstream().says(BUSY)
         world.advance(wait - 1)
-        assert len(_heads(world)) == before
+        assert len(heads_of(world)) == before
         world.advance(1)
-        assert len(_heads(world)) == before + 1
+        assert len(heads_of(world)) == before + 1
 
 
 @pytest.mark.parametrize("early", [0, 1_300_000])
 def test_a_backoff_to_the_very_end_is_cut_there(early: int) -> None:
     """It fitted, but for the grain of the timers: nothing is sent when nothing is left."""
-    world = _world()
+    world = trying()
     world.loop.early = early
     world.plane.jitter = lambda: 0.99999999
     client = world.client().asks("PUT", body=b"x", Budget_Remaining_Ms=50)
@@ -337,7 +311,7 @@ def test_a_backoff_to_the_very_end_is_cut_there(early: int) -> None:
 
 def test_neither_dialling_nor_backing_off_is_overhead() -> None:
     """What the sidecar itself took is what is left when all waiting is taken off."""
-    world = _world()
+    world = trying()
     world.plane.jitter = lambda: 1.0
     world.dialer.held = True
     world.dialer.refused.add("tool")
@@ -359,7 +333,7 @@ def test_neither_dialling_nor_backing_off_is_overhead() -> None:
 
 def test_a_cut_while_the_second_connection_opens_leaves_the_first_waits_as_they_were() -> None:
     """A wait that never ended is nobody's overhead either."""
-    world = _world(cap=100 * MILLISECOND)
+    world = trying(cap=100 * MILLISECOND)
     world.client().asks("PUT", body=b"x", Budget_Remaining_Ms=150)
     world.dialer.held = True
     world.advance(150)
@@ -372,7 +346,7 @@ def test_a_cut_while_the_second_connection_opens_leaves_the_first_waits_as_they_
 
 def test_a_route_that_fails_is_not_buried_in_retries() -> None:
     """A share of the recent calls, and a few more: what is over that is not tried again."""
-    world = _world(Retries(max=1, statuses=frozenset({503}), ratio=20, floor=1))
+    world = trying(Retries(max=1, statuses=frozenset({503}), ratio=20, floor=1))
     for _ in range(40):
         world.client().asks()
         for _ in range(2):

@@ -40,6 +40,7 @@ def test_a_full_ledger_turns_away(remaining: int, status: int, again: str, after
     assert client.statuses == [status]
     assert (client.field("x-should-retry"), client.field("Retry-After")) == (again, after)
     assert (world.record.outcome, world.record.reason) == ("shed", "busy")
+    assert world.record.retry == ("safe" if status == 503 else "never"), "as the answer says"
 
 
 def test_who_waits_for_a_write_in_doubt_is_not_told_to_repeat_it_at_a_stop() -> None:

@@ -10,12 +10,9 @@ import pytest
 import trustme
 
 from tests.net.hosts import open_sockets
+from tests.support.fixtures import ca
 
-
-@pytest.fixture(scope="session")
-def ca() -> trustme.CA:
-    """An authority that no system store has."""
-    return trustme.CA()
+__all__ = ["ca", "ca_file", "leaves_nothing_open"]
 
 
 @pytest.fixture

@@ -4,12 +4,28 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+import trustme
 
 from tests.support.sidecar import Sidecar
 
 _numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def ca() -> trustme.CA:
+    """An authority that no system store has."""
+    return trustme.CA()
+
+
+@pytest.fixture(scope="session")
+def ca_file(ca: trustme.CA, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The PEM file of that authority."""
+    path = tmp_path_factory.mktemp("ca") / "ca.pem"
+    ca.cert_pem.write_to_path(str(path))
+    return path
 
 
 @pytest.fixture(scope="session")
