@@ -79,11 +79,12 @@ test-compiled: $(COMPILED)/.test ## all tests again, on that wheel
 	@WATERCLOCK_COMPILE=1 PYTHONSAFEPATH=1 $(COMPILED)/bin/python -m pytest -q -o pythonpath= $(TEST_ARGS)
 
 lock: $(VENV)/.ready ## write requirements/*.txt anew after a change in pyproject.toml
-	@$(LOCK) pyproject.toml --group build --group compile --group test --group lint \
+	@$(LOCK) pyproject.toml --extra kubernetes --group build --group compile --group test --group lint \
 	  --output-file requirements/dev.txt
 	@$(LOCK) pyproject.toml --constraints requirements/dev.txt --output-file requirements/run.txt
 	@$(LOCK) pyproject.toml --group build --group bench --constraints requirements/dev.txt \
 	  --output-file requirements/bench.txt
+	@$(LOCK) pyproject.toml --extra kubernetes --constraints requirements/dev.txt --output-file requirements/image.txt
 	@$(LOCK) --group build --constraints requirements/dev.txt --output-file requirements/build.txt
 	@$(LOCK) --group build --group compile --constraints requirements/dev.txt \
 	  --output-file requirements/compile.txt
