@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from proxy.config import ConfigError, Fault, digest, parse, read
+from proxy.core.pod import PodTerms, hold_to
 from proxy.core.policy import Policy
 from proxy.observe.steplog import StepLog
 
@@ -16,17 +17,19 @@ _WRITE_BRACES: Final = "write {} if the built-in policy is meant"
 
 
 class PolicyFile:
-    """The file, or none for the built-in policy. `started_with` is the policy as it was read first.
+    """The file, or none for the built-in policy, held to what the pod says. `started_with`: as it was read first.
 
     `reloads` counts attempts by their result; `last_failed`: what the file says now is not in force.
     """
 
-    def __init__(self, path: Path | None, log: StepLog) -> None:
+    def __init__(self, path: Path | None, pod: PodTerms, log: StepLog) -> None:
         """Read the policy. Raises ConfigError with every fault of it."""
         self._path = path
+        self._pod = pod
         self._log = log
         self._text = read(path) if path is not None else ""
-        self.started_with = parse(self._text, str(path)) if path is not None else Policy()
+        written = parse(self._text, str(path)) if path is not None else Policy()
+        self.started_with = hold_to(written, pod)
         self.reloads = {"success": 0, "failure": 0}
         self.last_failed = False
         self._adopt: Callable[[Policy], None] | None = None
@@ -55,7 +58,7 @@ class PolicyFile:
                 raise ConfigError(
                     [Fault(str(self._path), None, "", "the file has become empty", _WRITE_BRACES)]
                 )
-            policy = parse(text, str(self._path))
+            policy = hold_to(parse(text, str(self._path)), self._pod)
         except ConfigError as error:
             self.reloads["failure"] += 1
             self.last_failed = True

@@ -25,6 +25,7 @@ from proxy.admin.server import ListenFailed, Listening, listen
 from proxy.app.desk import Desk
 from proxy.app.gauges import watch_all
 from proxy.app.policy_file import PolicyFile
+from proxy.core.pod import PodTerms
 from proxy.core.policy import Address, OnJournalFailure, Policy
 from proxy.core.units import MILLISECOND, SECOND
 from proxy.core.writes import WriteBook, WriteRecord
@@ -58,12 +59,17 @@ def journal_path(policy: Policy) -> Path:
 
 
 class Sidecar:
-    """One sidecar. `config`: the policy's file, None for the built-in policy. `run` is its whole life."""
+    """One sidecar. `config`: the policy's file, None for the built-in policy. `run` is its whole life.
 
-    def __init__(self, config: Path | None, *, log: StepLog | None = None) -> None:
+    `pod`: what the pod that it stands in says beside the policy.
+    """
+
+    def __init__(
+        self, config: Path | None, *, pod: PodTerms | None = None, log: StepLog | None = None
+    ) -> None:
         """Read the policy. Raises ConfigError with every fault of it."""
         self._log = log if log is not None else StepLog()
-        self._file = PolicyFile(config, self._log)
+        self._file = PolicyFile(config, pod if pod is not None else PodTerms(), self._log)
         self.started_with = self._file.started_with
         self._metrics = Metrics()
         self._own = OwnPorts()

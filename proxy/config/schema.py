@@ -270,6 +270,7 @@ POLICY: Final = Section(
             Section(Statuses, {case.name: (status, case.name) for case in fields(Statuses)}),
             "statuses",
         ),
+        "pods": (Section(dict, {"observe": (boolean, "pods_may_observe")}), INLINE),
         "shutdown": (Section(dict, {"grace": (any_time, "grace")}), INLINE),
     },
 )

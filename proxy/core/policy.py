@@ -324,3 +324,4 @@ class Policy:
     connections: Connections = Connections()
     statuses: Statuses = Statuses()
     grace: int = 30 * SECOND
+    pods_may_observe: bool = False

@@ -49,10 +49,19 @@ class Sidecar:
     """One sidecar: its files, its process, and what it says. It can be stopped, killed and started again on the same files."""
 
     def __init__(
-        self, policy: str | dict[str, Any] = "", *, folder: Path | None = None, nameserver: str | None = None
+        self,
+        policy: str | dict[str, Any] = "",
+        *,
+        folder: Path | None = None,
+        nameserver: str | None = None,
+        options: tuple[str, ...] = (),
     ) -> None:
-        """`folder`: where its files are, a temporary one by default. `nameserver`: asked instead of the machine's."""
+        """`folder`: where its files are, a temporary one by default. `nameserver`: asked instead of the machine's.
+
+        `options`: further ones of `waterclock run`, as the injector gives them.
+        """
         self._nameserver = nameserver
+        self._options = options
         self._own_folder = folder is None
         self.folder = folder if folder is not None else Path(tempfile.mkdtemp(prefix="waterclock-"))
         self.outbound, self.control, self.metrics = free_port(), free_port(), free_port()
@@ -83,7 +92,7 @@ class Sidecar:
     def start(self) -> Sidecar:
         """Start, and wait until it is ready."""
         self._process = subprocess.Popen(
-            [*self._program(), "run", "-c", self.config],
+            [*self._program(), "run", "-c", self.config, *self._options],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

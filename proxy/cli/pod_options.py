@@ -1,0 +1,91 @@
+"""What `waterclock run` is told of the pod that it stands in: the options that the injector writes into its spec."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import click
+
+from proxy.config.faults import Refusal
+from proxy.config.pod import longest_budget, networks, port_ranges
+from proxy.core.pod import PodTerms, PortRange
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Said(click.ParamType[Any]):
+    """A value that is written as it is in an annotation."""
+
+    def __init__(self, name: str, read: Callable[[str], Any]) -> None:
+        """Name it for the help; `read` makes the value of its text, or raises Refusal."""
+        self.name = name
+        self._read = read
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read one. Fails with the problem and the remedy."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return self._read(value)
+        except Refusal as refusal:
+            self.fail(f"{refusal.problem}; {refusal.remedy}", param, ctx)
+
+
+exclude_ports = click.option(
+    "--exclude-outbound-ports",
+    type=Said("ports", port_ranges),
+    default=(),
+    metavar="PORTS",
+    help="Ports that calls may take past the sidecar: 25,9000-9100.",
+)
+exclude_cidrs = click.option(
+    "--exclude-outbound-cidrs",
+    type=Said("networks", networks),
+    default=(),
+    metavar="CIDRS",
+    help="Networks that calls may reach past the sidecar: 10.0.0.0/8,fd00::/8.",
+)
+inbound_port = click.option(
+    "--inbound-port",
+    type=click.IntRange(1, 65535),
+    help="The app's port that the inbound side (10801) stands in front of.",
+)
+
+_OPTIONS: Final = (
+    click.option(
+        "--pod",
+        is_flag=True,
+        help="Use a pod's standard ports and journal, whatever the policy says of them.",
+    ),
+    inbound_port,
+    click.option(
+        "--budget-max",
+        type=Said("duration", longest_budget),
+        help="No budget is longer than this: 30s. It only tightens.",
+    ),
+    click.option(
+        "--observe", is_flag=True, help="Decide and record only, where the policy's pods.observe allows it."
+    ),
+    exclude_ports,
+    exclude_cidrs,
+)
+
+
+def pod_options(command: Command) -> Command:
+    """Give a command all options of a pod."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def terms(
+    pod: bool,
+    inbound_port: int | None,
+    budget_max: int | None,
+    observe: bool,
+    exclude_outbound_ports: tuple[PortRange, ...],
+    exclude_outbound_cidrs: tuple[str, ...],
+) -> PodTerms:
+    """Return what the options say. Its parameters are named as they are."""
+    return PodTerms(pod, inbound_port, budget_max, observe, exclude_outbound_ports, exclude_outbound_cidrs)
