@@ -48,7 +48,8 @@ def test_budget_max_holds_a_longer_budget() -> None:
 def test_observe_waits_for_the_policy_to_allow_it() -> None:
     """Asked for by the pod, it holds from the moment the policy says so, and no longer than that."""
     with Sidecar(options=("--observe",)) as sidecar:
-        for policy, mode in (("pods: {observe: true}", "observe"), ("", "enforce")):
-            sidecar.write_policy(policy)
-            eventually(lambda mode=mode: modes(sidecar)[-1] == mode, what=f"the mode is {mode}")
+        sidecar.write_policy("pods: {observe: true}")
+        eventually(lambda: modes(sidecar)[-1:] == ["observe"], what="the pod's wish holds")
+        sidecar.write_policy("")
+        eventually(lambda: modes(sidecar)[-1:] == ["enforce"], what="the pod's wish holds no longer")
         assert modes(sidecar) == ["enforce", "observe", "enforce"]
