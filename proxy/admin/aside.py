@@ -1,4 +1,4 @@
-"""Work that would hold up the event loop, on a thread of its own. For what happens once: a library that is loaded."""
+"""Work that would hold up the event loop, on a thread of its own. For what is rare: a library that is loaded, a scrape."""
 
 from __future__ import annotations
 

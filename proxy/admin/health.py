@@ -50,6 +50,7 @@ class _Pages:
         """Show the numbers, family by family: a scrape takes milliseconds, and calls must not wait for all of them."""
         if self._exposition is None:
             self._exposition = await aside(self._load)
+        await self._metrics.refresh()
         accept = head.get(b"accept") or b""
         text, content_type = self._exposition.render(accept.decode("latin-1"))
         parts = []

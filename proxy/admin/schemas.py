@@ -309,6 +309,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
             "description": "The status of each case of an answer of the sidecar's own.",
         },
         grace=text("`shutdown.grace` in the file."),
+        pods_may_observe=truth("`pods.observe` in the file."),
     ),
     "Openapi": {"type": "object", "description": "This document."},
     "Problem": members(

@@ -8,6 +8,7 @@ import os
 from typing import Final, Protocol, cast
 
 from proxy.core.policy import Address
+from proxy.net.families import hosts
 
 _MOST_CONNECTIONS: Final = 128
 
@@ -38,6 +39,11 @@ def _reason(error: OSError) -> str:
     return os.strerror(error.errno).lower()
 
 
+def _hosts(address: Address) -> list[str]:
+    """Return where to listen. What the kubelet and Prometheus ask for is asked for in the pod's family of addresses."""
+    return hosts(address.host) if address.port and address.host == "0.0.0.0" else [address.host]  # noqa: S104
+
+
 class Site(Protocol):
     """What is served on a port."""
 
@@ -61,7 +67,7 @@ class Listening:
     async def start(self, address: Address) -> None:
         """Listen. `self.address` is then the address really listened on."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: _Door(self), address.host, address.port)
+        self._server = await loop.create_server(lambda: _Door(self), _hosts(address), address.port)
         self.address = Address(address.host, self._server.sockets[0].getsockname()[1])
 
     async def close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from proxy import __version__
+from proxy.app.bypass_gauge import BypassGauge
 from proxy.app.policy_file import PolicyFile
 from proxy.dataplane.plane import Plane
 from proxy.observe.metrics import Metrics
@@ -41,3 +42,9 @@ def watch_all(metrics: Metrics, plane: Plane, journal: Journal, log: StepLog, fi
     inform = metrics.inform
     inform("waterclock_policy_info", lambda: {"digest": file.digest, "mode": plane.policy.mode})
     inform("waterclock_build_info", lambda: {"version": __version__})
+
+
+def watch_bypasses(metrics: Metrics, gauge: BypassGauge) -> None:
+    """Tell the metrics where to read what goes past the sidecar."""
+    metrics.before_scrape(gauge.refresh)
+    metrics.watch("waterclock_bypass_connections", gauge.counts)

@@ -12,7 +12,6 @@ import gc
 import logging
 import secrets
 import signal
-import socket
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,18 +21,21 @@ from proxy import __version__
 from proxy.admin.control import control_app
 from proxy.admin.health import health_app
 from proxy.admin.server import ListenFailed, Listening, listen
+from proxy.app.bypass_gauge import BypassGauge
 from proxy.app.desk import Desk
-from proxy.app.gauges import watch_all
+from proxy.app.gauges import watch_all, watch_bypasses
 from proxy.app.policy_file import PolicyFile
 from proxy.core.pod import PodTerms
 from proxy.core.policy import Address, OnJournalFailure, Policy
 from proxy.core.units import MILLISECOND, SECOND
-from proxy.core.writes import WriteBook, WriteRecord
+from proxy.core.writes import WriteBook, WriteRecord, WriteState
 from proxy.dataplane.client import Client
 from proxy.dataplane.entrance import Entrance
 from proxy.dataplane.entry import Entry
 from proxy.dataplane.plane import Plane
+from proxy.net.bypass import BypassWatch
 from proxy.net.dial import Dialer
+from proxy.net.families import hosts
 from proxy.net.own import OwnPorts
 from proxy.net.resolver import Resolver
 from proxy.observe.handler import EventHandler
@@ -69,9 +71,11 @@ class Sidecar:
     ) -> None:
         """Read the policy. Raises ConfigError with every fault of it."""
         self._log = log if log is not None else StepLog()
-        self._file = PolicyFile(config, pod if pod is not None else PodTerms(), self._log)
+        self._pod = pod if pod is not None else PodTerms()
+        self._file = PolicyFile(config, self._pod, self._log)
         self.started_with = self._file.started_with
         self._metrics = Metrics()
+        self._observer = Observer(self._log, self._metrics)
         self._own = OwnPorts()
         self._resolver = Resolver()
         self._journal = Journal(
@@ -124,11 +128,12 @@ class Sidecar:
             dialer=Dialer(self._resolver, lambda: self.policy().connections, self._own),
             journal=self._journal,
             book=self._book,
-            observer=Observer(self._log, self._metrics),
+            observer=self._observer,
             name=secrets.token_hex(4),
             own=self._own,
         )
         watch_all(self._metrics, self._plane, self._journal, self._log, self._file)
+        watch_bypasses(self._metrics, self._bypass_gauge(policy.listen.outbound.port))
         desk = Desk(self._plane, self._journal, self._log)
         self._server = await self._listen(self._plane, policy.listen.outbound)
         if policy.listen.inbound is not None:
@@ -175,12 +180,18 @@ class Sidecar:
             )
             return []
 
+    def _bypass_gauge(self, outbound: int) -> BypassGauge:
+        """Return the gauge of leaks. Outside of a pod other programs have connections too, and none of them is a leak."""
+        watch = BypassWatch(outbound, self._pod.exclude_ports, self._pod.exclude_cidrs)
+        return BypassGauge(watch, self._log if self._pod.standard else None, time.monotonic_ns)
+
     async def _listen(self, plane: Plane, address: Address) -> asyncio.Server:
-        """Open the outbound port. Beside 127.0.0.1 also on ::1, where ip6tables redirects to."""
+        """Open the outbound port."""
         loop = asyncio.get_running_loop()
-        hosts = [address.host, "::1"] if address.host == "127.0.0.1" and _has_ipv6() else [address.host]
         try:
-            server = await loop.create_server(lambda: Entrance(plane), hosts, address.port, backlog=BACKLOG)
+            server = await loop.create_server(
+                lambda: Entrance(plane), hosts(address.host), address.port, backlog=BACKLOG
+            )
         except OSError as error:
             raise ListenFailed("listen.outbound", address, error) from error
         for sock in server.sockets:
@@ -192,7 +203,7 @@ class Sidecar:
         loop = asyncio.get_running_loop()
         try:
             server = await loop.create_server(
-                lambda: Client(plane, serves=Entry), address.host, address.port, backlog=BACKLOG
+                lambda: Client(plane, serves=Entry), hosts(address.host), address.port, backlog=BACKLOG
             )
         except OSError as error:
             raise ListenFailed("listen.inbound", address, error) from error
@@ -232,6 +243,7 @@ class Sidecar:
         if self._plane is not None:
             self._plane.close()
             await asyncio.sleep(FLUSH_SECONDS)  # the last answers are on their way
+            self._tell_unresolved()
         for listening in self._admin:
             await listening.close()
         await self._resolver.close()
@@ -240,18 +252,14 @@ class Sidecar:
             self._log.event("stopped")
         self._log.close()
 
+    def _tell_unresolved(self) -> None:
+        """Name each write that is uncertain: in a pod the journal goes with its volume, and only the log remains."""
+        for record in self._book.listed():
+            if record.state is WriteState.UNCERTAIN:
+                self._observer.left(record)
+
 
 def _steady(now_ms: int) -> Callable[[], int]:
     """Return Unix time in milliseconds that started at `now_ms` and only runs: a stepped clock frees no held write."""
     started = time.monotonic_ns()
     return lambda: now_ms + (time.monotonic_ns() - started) // MILLISECOND
-
-
-def _has_ipv6() -> bool:
-    """Say whether this machine (this pod) has an IPv6 loopback address."""
-    try:
-        with socket.socket(socket.AF_INET6) as probe:
-            probe.bind(("::1", 0))
-    except OSError:
-        return False
-    return True

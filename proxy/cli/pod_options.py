@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -88,4 +89,13 @@ def terms(
     exclude_outbound_cidrs: tuple[str, ...],
 ) -> PodTerms:
     """Return what the options say. Its parameters are named as they are."""
-    return PodTerms(pod, inbound_port, budget_max, observe, exclude_outbound_ports, exclude_outbound_cidrs)
+    excluded = (*exclude_outbound_cidrs, *_api_server()) if pod else exclude_outbound_cidrs
+    return PodTerms(pod, inbound_port, budget_max, observe, exclude_outbound_ports, excluded)
+
+
+def _api_server() -> tuple[str, ...]:
+    """Return the API server's network of one address: calls go to it past the sidecar, as the injector has it (NO_PROXY)."""
+    try:
+        return networks(os.environ.get("KUBERNETES_SERVICE_HOST", ""))
+    except Refusal:  # a name, where a cluster is set up that way
+        return ()

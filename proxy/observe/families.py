@@ -241,6 +241,13 @@ WATCHED: Final = _by_name(
     Family("waterclock_client_connections", G, "Connections from callers."),
     Family("waterclock_upstream_connections", G, "Connections to tools, by what they are doing.", ("state",)),
     Family("waterclock_opaque_connections_active", G, "Open connections whose calls cannot be seen here."),
+    Family(
+        "waterclock_bypass_connections",
+        G,
+        "Established connections that leave the pod without having passed through the sidecar, by whether the pod "
+        "excludes them.",
+        ("reason",),
+    ),
     Family("waterclock_uncertain_writes", G, "Writes of unknown effect that nobody has resolved."),
     Family("waterclock_dead_letters", G, "Units of work that are attempted no more until somebody decides."),
     Family("waterclock_journal_commits_total", C, "Groups of records made durable by the journal of writes."),

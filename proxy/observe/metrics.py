@@ -6,7 +6,7 @@ On a call's way there are only integers in dicts and lists. Names, words and for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from operator import itemgetter
 from typing import Final, NamedTuple
 
@@ -115,6 +115,7 @@ class Metrics:
         self._extensions = 0
         self._source_failures = 0
         self._sources: dict[str, Callable[[], Sampled]] = {}
+        self._slow: list[Callable[[], Awaitable[None]]] = []
 
     def step(self, record: StepRecord) -> None:
         """Count a step."""
@@ -206,6 +207,18 @@ class Metrics:
             return Sampled(family, tuple(values), {tuple(values.values()): 1})
 
         self._sources[name] = sampled
+
+    def before_scrape(self, refresh: Callable[[], Awaitable[None]]) -> None:
+        """Have a source refreshed before each scrape, since to read it in one would hold up the loop."""
+        self._slow.append(refresh)
+
+    async def refresh(self) -> None:
+        """Refresh the sources that asked for it; what `collect` returns is then of now."""
+        for refresh in self._slow:
+            try:
+                await refresh()
+            except Exception:  # noqa: BLE001 - as with the sources in `collect`
+                self._source_failures += 1
 
     def collect(self) -> Iterator[Sampled]:
         """Return all families as they are now: those that are counted here, then those that are read."""

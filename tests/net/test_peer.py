@@ -146,3 +146,30 @@ def test_many_questions_use_one_socket(peers: PeerSockets) -> None:
             assert peers.has_left(served.getsockname(), served.getpeername()) is False
         assert time.perf_counter() - began < 0.5
         assert peers._netlink is first
+
+
+def test_whose_the_other_end_of_a_redirected_connection_is(peers: PeerSockets) -> None:
+    """Ours, another process's of the same user, or of nobody that can be found."""
+    with connected("127.0.0.1", "127.0.0.1") as (client, served):
+        place = served.getsockname()[:2]
+        assert peers.is_own(served.getpeername(), place) is True
+        assert peers.is_own(served.getpeername(), ("192.0.2.77", 80)) is None
+        assert peers.is_own(None, place) is None
+        client.close()
+        assert peers.is_own(served.getpeername(), place) is not True
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        place = listening.getsockname()
+        code = f"import socket, sys\nkept = socket.create_connection({place!r})\nsys.stdin.read()\n"
+        with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as client_process:
+            other, _ = listening.accept()
+            with other:
+                assert peers.is_own(other.getpeername(), place) is False
+                client_process.kill()
+
+
+def test_without_sock_diag_nobody_knows_whose_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peer_module, "_NETLINK_SOCK_DIAG", 31)
+    asked = PeerSockets()
+    with connected("127.0.0.1", "127.0.0.1") as (_, served):
+        assert asked.is_own(served.getpeername(), served.getsockname()[:2]) is None
+    asked.close()

@@ -74,7 +74,7 @@ def samples(text: str) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
 
 
 def openmetrics(text: str) -> list[Metric]:
-    return list(parse_openmetrics(text))  # type: ignore[no-untyped-call]
+    return list(parse_openmetrics(text))
 
 
 def test_every_family_is_shown(everything: Metrics) -> None:

@@ -16,18 +16,22 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from tests.support.sidecar import Sidecar
 
+T = TypeVar("T")
+
 UID = 2180
 """Whom the sidecar runs as, in the pod and here: the rules let this user's connections through."""
 
 _NEW_NETWORK = 0x40000000  # CLONE_NEWNET, linux/sched.h; os.unshare and os.setns are in Python from 3.12 on
+_OWN = "/proc/thread-self/ns/net"
+_libc = ctypes.CDLL(None, use_errno=True)
 _TABLES = {4: "iptables", 6: "ip6tables"}
 _LOOPBACK = {4: "127.0.0.0/8", 6: "::1/128"}
 
@@ -41,7 +45,7 @@ class Redirected(Sidecar):
     def __init__(self, space: Space, policy: str | dict[str, Any], number: int, uid: int) -> None:
         super().__init__(policy)
         self.inside, self.inside6 = f"10.9.{number}.2", f"fd09:{number}::2"
-        self.as_user = _as_user(uid)
+        self.as_user = as_user(uid)
         os.chown(self.folder, uid, uid)
         run("ip", "-4", "address", "add", f"{self.inside}/24", "dev", "lo")
         run("ip", "-6", "address", "add", f"{self.inside6}/64", "dev", "lo", "nodad")
@@ -78,23 +82,45 @@ class Space:
 @contextlib.contextmanager
 def apart() -> Iterator[Space]:
     """Be in a namespace of one's own for a while. Skips, with the reason, where the machine does not allow it."""
+    with namespace():
+        yield allowed(Space)
+
+
+@contextlib.contextmanager
+def namespace() -> Iterator[str]:
+    """Be in an empty namespace for a while; yields the path of its file. Skips where the machine does not allow it."""
     missing = [name for name in ("ip", "iptables", "ip6tables", "setpriv") if shutil.which(name) is None]
     if missing:
         pytest.skip(f"needs {', '.join(missing)}")
     if os.geteuid() != 0:
         pytest.skip("needs root, to make a network namespace")
-    library = ctypes.CDLL(None, use_errno=True)
-    with open("/proc/thread-self/ns/net") as before:  # noqa: PTH123 - its descriptor is what counts
-        if library.unshare(_NEW_NETWORK) != 0:
+    with open(_OWN) as before:  # noqa: PTH123 - its descriptor is what counts
+        if _libc.unshare(_NEW_NETWORK) != 0:
             pytest.skip(f"this machine allows no network namespace: {os.strerror(ctypes.get_errno())}")
         try:
-            try:
-                space = Space()
-            except subprocess.CalledProcessError as failure:
-                pytest.skip(f"this machine does not allow it: {failure.cmd}: {failure.stderr.strip()}")
-            yield space
+            with open(_OWN) as own:  # noqa: PTH123
+                yield f"/proc/{os.getpid()}/fd/{own.fileno()}"
         finally:
-            assert library.setns(before.fileno(), _NEW_NETWORK) == 0
+            assert _libc.setns(before.fileno(), _NEW_NETWORK) == 0
+
+
+@contextlib.contextmanager
+def within(namespace: str) -> Iterator[None]:
+    """Be in another namespace, of which this is the path, for a while."""
+    with open(_OWN) as before, open(namespace) as there:  # noqa: PTH123
+        assert _libc.setns(there.fileno(), _NEW_NETWORK) == 0
+        try:
+            yield
+        finally:
+            assert _libc.setns(before.fileno(), _NEW_NETWORK) == 0
+
+
+def allowed(prepare: Callable[[], T]) -> T:
+    """Do what the machine may not allow; skips, with the reason, where it does not."""
+    try:
+        return prepare()
+    except subprocess.CalledProcessError as failure:
+        pytest.skip(f"this machine does not allow it: {failure.cmd}: {failure.stderr.strip()}")
 
 
 def run(*command: str) -> None:
@@ -102,7 +128,7 @@ def run(*command: str) -> None:
     subprocess.run(command, check=True, capture_output=True, text=True)
 
 
-def _as_user(uid: int) -> list[str | Path]:
+def as_user(uid: int) -> list[str | Path]:
     """Return the words that run a program as another user. He may read the checkout, wherever it is."""
     plain: list[str | Path] = ["setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups"]
     reading: list[str | Path] = ["--inh-caps", "-all,+dac_read_search", "--ambient-caps", "+dac_read_search"]
