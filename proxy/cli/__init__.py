@@ -14,11 +14,15 @@ from proxy.cli.check import check
 from proxy.cli.dead_letters import dead_letters
 from proxy.cli.demo import demo
 from proxy.cli.explain import explain
+from proxy.cli.inject import inject
+from proxy.cli.injector import injector
 from proxy.cli.output import show_signs
+from proxy.cli.redirect import redirect
 from proxy.cli.run import run
 from proxy.cli.simulate import simulate
 from proxy.cli.timeline import timeline
 from proxy.cli.uncertain import uncertain
+from proxy.cli.wait import wait
 
 __all__ = ["main"]
 
@@ -45,5 +49,20 @@ def main() -> None:
     show_signs()
 
 
-for command in (run, check, explain, simulate, budgets, timeline, close, uncertain, dead_letters, demo):
+for command in (
+    run,
+    check,
+    explain,
+    simulate,
+    budgets,
+    timeline,
+    close,
+    uncertain,
+    dead_letters,
+    demo,
+    redirect,
+    wait,
+    inject,
+    injector,
+):
     main.add_command(command)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from typing import Final
 
@@ -30,10 +29,12 @@ def demo(keep: bool) -> None:
       waterclock demo
       waterclock demo --keep
     """
+    from asyncio import CancelledError
+
     from proxy.demo.story import play
 
     try:
         sys.exit(play(keep=keep))
-    except (KeyboardInterrupt, asyncio.CancelledError):
+    except (KeyboardInterrupt, CancelledError):
         click.echo("Stopped. Nothing of it is left running.", err=True)
         sys.exit(INTERRUPTED)

@@ -33,6 +33,9 @@ EXCLUDE_CIDRS: Final = f"{GROUP}/exclude-outbound-cidrs"
 STATUS: Final = f"{GROUP}/status"
 """On a pod, set by the injector: what was injected, as JSON, with the version."""
 
+KEPT_FOR: Final = f"{GROUP}/kept-for"
+"""On the ConfigMap that the injector keeps: `pods`, where it was made for pods that have asked by themselves."""
+
 # -- in a pod --------------------------------------------------------------------------------------------------------
 
 SIDECAR: Final = "waterclock"

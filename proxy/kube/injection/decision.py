@@ -1,4 +1,4 @@
-"""Skip, refuse or inject: what becomes of one pod, and why."""
+"""Skip, refuse or inject: the words in which it is said what becomes of one pod, and why. `rule` has the rule."""
 
 from __future__ import annotations
 
@@ -17,6 +17,30 @@ class Verdict(StrEnum):
     INJECTED = "injected"
     SKIPPED = "skipped"
     REFUSED = "refused"
+
+
+class Reason(StrEnum):
+    """Why, in one word, as Events and metrics carry it. `rule` says when each holds."""
+
+    INJECTED = "Injected"
+    # skipped
+    NOT_REQUESTED = "NotRequested"
+    EXCLUDED_NAMESPACE = "ExcludedNamespace"
+    OPTED_OUT = "OptedOut"
+    ALREADY_INJECTED = "AlreadyInjected"
+    MIRROR_POD = "MirrorPod"
+    HOST_NETWORK = "HostNetwork"
+    WINDOWS_POD = "WindowsPod"
+    JOB_WOULD_NOT_END = "JobWouldNotEnd"
+    NOT_A_POD = "NotAPod"
+    NOT_A_CREATION = "NotACreation"
+    # refused
+    BAD_ANNOTATION = "BadAnnotation"
+    OLD_CLUSTER = "OldCluster"
+    REDIRECT_FORBIDDEN = "RedirectForbidden"
+    USER_ID_CLASH = "UserIdClash"
+    NAME_CLASH = "NameClash"
+    PORT_CLASH = "PortClash"
 
 
 @dataclass(frozen=True, slots=True)
