@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
 import shutil
 import ssl
 import subprocess
@@ -19,7 +18,7 @@ import requests
 import urllib3
 
 from tests.clients.calls import Call
-from tests.clients.writers import FETCH
+from tests.clients.writers import FETCH, NODE
 
 
 class Seen(NamedTuple):
@@ -35,16 +34,11 @@ class Broken(Exception):
 
 
 class Speaker(NamedTuple):
-    """One client, and what it has the proxy of its environment do: make its http:// calls, open tunnels for the others.
-
-    One that does not have its calls made is led to the sidecar by the base URL.
-    """
+    """One client, and why it is not here, if it is not."""
 
     name: str
     speak: Callable[[Call, str, str, bytes], Seen]
     missing: str | None = None
-    calls_through_proxy: bool = True
-    tunnels: bool = True
 
 
 def _lower(fields: Mapping[str, str]) -> dict[str, str]:
@@ -139,27 +133,16 @@ def with_aiohttp(call: Call, method: str, url: str, body: bytes) -> Seen:
 
 
 def with_node(call: Call, method: str, url: str, body: bytes) -> Seen:
-    """Node's own fetch. From Node 24 on it takes a proxy from the environment, and opens tunnels even for http://."""
+    """Node's own fetch. It takes its proxy from the environment when it is told to, and opens tunnels even for http://."""
     environment = {**os.environ, "NODE_USE_ENV_PROXY": "1" if call.proxy else "0"}
     if call.ca is not None:
         environment["NODE_EXTRA_CA_CERTS"] = str(call.ca)
-    command = ["node", str(FETCH), method, url, body.decode()]
+    command: list[str | Path] = [NODE, FETCH, method, url, body.decode()]
     ended = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True, env=environment).stdout)
     if "error" in ended:
         raise Broken(ended["error"])
     return Seen(ended["status"], ended["fields"], ended["body"].encode())
 
-
-def _node_version() -> tuple[int, int]:
-    node = shutil.which("node")
-    if node is None:
-        return 0, 0
-    said = subprocess.run([Path(node), "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout
-    match = re.match(r"v(\d+)\.(\d+)", said)
-    return (int(match[1]), int(match[2])) if match else (0, 0)
-
-
-NODE = _node_version()
 
 SPEAKERS = [
     Speaker("curl", with_curl, None if shutil.which("curl") else "curl is not installed"),
@@ -167,11 +150,5 @@ SPEAKERS = [
     Speaker("urllib3", with_urllib3),
     Speaker("httpx", with_httpx),
     Speaker("aiohttp", with_aiohttp),
-    Speaker(
-        "node",
-        with_node,
-        None if NODE > (0, 0) else "node is not installed",
-        calls_through_proxy=False,
-        tunnels=NODE >= (24, 0),
-    ),
+    Speaker("node", with_node),
 ]

@@ -29,15 +29,14 @@ def _installed(client: Client, clients_wait_briefly: None) -> None:
 
 
 @pytest.fixture
-def place(sidecar: Sidecar, tool: Upstream, calling: Callable[..., Call]) -> Callable[[Client, str], Call]:
-    """Where a client goes: to the tool through its proxy settings, or to the sidecar's base URL where it has none.
+def place(tool: Upstream, calling: Callable[..., Call]) -> Callable[[Client, str], Call]:
+    """Where a client goes: to the tool, through its proxy settings.
 
     Each story has a path of its own, since a write that was cut in one would be refused in the next.
     """
 
     def make(client: Client, path: str) -> Call:
-        path = f"{path}/{client.name}"
-        return calling(f"{sidecar.proxy_url}/tool{path}" if client.name == "node" else tool.url(path))
+        return calling(tool.url(f"{path}/{client.name}"))
 
     return make
 

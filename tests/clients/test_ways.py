@@ -22,11 +22,6 @@ ORDER = b'{"item": "tea"}'
 ANSWER = b'{"order": 1}'
 
 every_speaker = pytest.mark.parametrize("speaker", SPEAKERS, ids=lambda speaker: speaker.name)
-every_proxied = pytest.mark.parametrize(
-    "speaker",
-    [speaker for speaker in SPEAKERS if speaker.calls_through_proxy],
-    ids=lambda speaker: speaker.name,
-)
 every_method = pytest.mark.parametrize(
     ("method", "body"), [("GET", b""), ("POST", ORDER)], ids=["GET", "POST"]
 )
@@ -53,7 +48,7 @@ def told(seen: Seen, *, effect: str) -> str:
     return seen.fields["budget-id"]
 
 
-@every_proxied
+@every_speaker
 @every_method
 def test_proxy_with_a_job(
     speaker: Speaker, method: str, body: bytes, sidecar: Sidecar, tool: Upstream, calling: Callable[..., Call]
@@ -70,7 +65,7 @@ def test_proxy_with_a_job(
     assert step["record"] == seen.fields["budget-record"]
 
 
-@every_proxied
+@every_speaker
 def test_proxy_without_a_job(
     speaker: Speaker, sidecar: Sidecar, tool: Upstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,8 +92,6 @@ def test_tunnel(
     ca_file: Path,
 ) -> None:
     """`HTTPS_PROXY`: the client speaks TLS with the tool itself, through a CONNECT that the job pays for."""
-    if not speaker.tunnels:
-        pytest.skip(f"this {speaker.name} takes no proxy from its environment; from version 24 on it does")
     safe_tool.then(answer(ANSWER))
     call = calling(safe_tool.url(), ca=ca_file)
     seen = speaker.speak(call, method, safe_tool.url("/orders"), body)
@@ -112,7 +105,7 @@ def test_tunnel(
     assert step["target"] == f"tcp://{safe_tool.authority}"
 
 
-@every_proxied
+@every_speaker
 @every_method
 def test_tls_spoken_by_the_sidecar(
     speaker: Speaker, method: str, body: bytes, safe_tool: Upstream, calling: Callable[..., Call]
