@@ -23,9 +23,9 @@ LOCK_ARGS  ?=
 
 LOCK    = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
           --annotation-style line --custom-compile-command "make lock" $(LOCK_ARGS)
-FOLDERS = $(wildcard proxy tests bench tools hatch_build.py)
+FOLDERS = $(wildcard proxy tests bench tools charts hatch_build.py)
 
-.PHONY: help demo test lint types contracts check format bench storm compiled test-compiled lock clean
+.PHONY: help demo test lint types contracts check format bench storm compiled test-compiled golden image cluster-test charts lock clean
 
 help: ## this page
 	@echo "Waterclock holds a whole agent job to one time budget."
@@ -77,6 +77,18 @@ compiled: $(COMPILED)/.run ## the wheel for production: the busiest modules in C
 
 test-compiled: $(COMPILED)/.test ## all tests again, on that wheel
 	@WATERCLOCK_COMPILE=1 PYTHONSAFEPATH=1 $(COMPILED)/bin/python -m pytest -q -o pythonpath= $(TEST_ARGS)
+
+golden: $(VENV)/.ready ## write anew what tests/kube/golden expects of injected pods
+	@GOLDEN=write $(BIN)/python -m pytest -q tests/kube/injection/test_golden.py
+
+image: ## the container image; IMAGE=, BASE=, COMPILE=, ARCHIVE=, BUILD_ARGS= (see tools/image)
+	@tools/image
+
+cluster-test: $(VENV)/.ready ## the whole life on a real cluster; KUBECONFIG=, IMAGE= (see tests/cluster/conftest.py)
+	@CLUSTER_TEST=1 $(BIN)/python -m pytest -q tests/cluster $(TEST_ARGS)
+
+charts: $(VENV)/.ready ## write what is made of the chart and for it: schema, CRD, docs/chart.md, manifests/
+	@$(BIN)/python -m tools.charts
 
 lock: $(VENV)/.ready ## write requirements/*.txt anew after a change in pyproject.toml
 	@$(LOCK) pyproject.toml --extra kubernetes --group build --group compile --group test --group lint \

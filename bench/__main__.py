@@ -1,6 +1,7 @@
 """`python -m bench`: what `make bench` runs. Progress goes to stderr, results to stdout and to a JSON file.
 
-`python -m bench storm` is a benchmark of its own, with arguments of its own: `make storm`.
+`python -m bench storm` is a benchmark of its own, with arguments of its own: `make storm`. So is `python -m bench
+webhook`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
 
-from bench import cuts, hotpath, report, start, storm, throughput
+from bench import cuts, hotpath, report, start, storm, throughput, webhook
 from bench.builds import COMPILED
 from bench.floors import Results, floors
 from bench.load import LARGE_GET, POST, SMALL_GET
@@ -27,7 +28,7 @@ from bench.peers.waterclock import Waterclock
 from bench.procs import Cores, Failed, Missing, pinned, progress
 from bench.throughput import Effort
 
-STORM: Final = "storm"
+OTHERS: Final = {"storm": storm.main, "webhook": webhook.main}
 PARTS: Final = ("throughput", "cuts", "start", "hotpath")
 SIDECARS: Final[tuple[Peer, ...]] = (Waterclock(), Waterclock(COMPILED))
 PEERS: Final[tuple[Peer, ...]] = (*SIDECARS, Envoy(), HAProxy(), BareAiohttp())
@@ -56,7 +57,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m bench",
         description="Measures Waterclock beside its peers.",
-        epilog="Not beside its peers, and with arguments of its own: python -m bench storm --help.",
+        epilog="Not beside its peers, and with arguments of its own: python -m bench storm --help, python -m bench webhook --help.",
     )
     parser.add_argument(
         "part", nargs="?", choices=("all", *PARTS), default="all", help="what to measure (default: all)"
@@ -117,8 +118,8 @@ def _end(number: int, frame: object) -> NoReturn:
 def main(argv: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _end)
     words = list(sys.argv[1:] if argv is None else argv)
-    if words[:1] == [STORM]:
-        return storm.main(words[1:])
+    if words and words[0] in OTHERS:
+        return OTHERS[words[0]](words[1:])
     arguments = _arguments(words)
     cores = Cores.choose()
     for warning in warnings(cores):

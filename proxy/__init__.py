@@ -11,8 +11,9 @@ of a dispatcher are there: `core/admission` says which calls may start, `core/le
 done, `core/writes` which of its units are in doubt or given up. `wire` is
 HTTP/1.1: bytes to events and back. On these stand `config`, which reads the policy; `net`, which holds sockets,
 connections and the pool; `store`, the journal of writes; and `observe`, the step log and the metrics. `dataplane`
-brings them together, and `admin` shows them to operators. `app` is the running process, `demo` the job that
-`waterclock demo` plays, `cli` the command line.
+brings them together, and `admin` shows them to operators. `kube` is the other side of the product: how pods of a cluster
+get a sidecar, a policy and their calls led to it; no sidecar ever imports it. `app` is the running process, `demo` the
+job that `waterclock demo` plays, `cli` the command line.
 
 To follow one call, read `dataplane/call.py` from top to bottom: consider, hold, admit, open, send, relay, settle; then
 `dataplane/attempt.py` for its turn and its further attempts, and `dataplane/exchange.py` for all the ways it can end.

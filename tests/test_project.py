@@ -25,14 +25,16 @@ SOURCES = {
     "run": {"run"},
     "build": {"build"},
     "compile": {"build", "compile"},
-    "dev": {"run", "build", "compile", "test", "lint"},
+    "dev": {"run", "kubernetes", "build", "compile", "test", "lint"},
+    "image": {"run", "kubernetes"},
     "bench": {"run", "build", "bench"},
 }
 
 
 def declared(groups: set[str]) -> list[Requirement]:
     """What pyproject.toml asks for under these names."""
-    asked = {"run": PROJECT["project"]["dependencies"]} | PROJECT["dependency-groups"]
+    project = PROJECT["project"]
+    asked = {"run": project["dependencies"]} | project["optional-dependencies"] | PROJECT["dependency-groups"]
     return [Requirement(text) for group in sorted(groups) for text in asked[group]]
 
 
@@ -47,7 +49,7 @@ def locked(name: str) -> dict[str, Version]:
 
 def test_every_group_is_locked() -> None:
     """A group added to pyproject.toml has to go into a lock file."""
-    assert set.union(*SOURCES.values()) == {"run", *PROJECT["dependency-groups"]}
+    assert set.union(*SOURCES.values()) == {"run", "kubernetes", *PROJECT["dependency-groups"]}
     assert {path.stem for path in (ROOT / "requirements").iterdir()} == set(SOURCES)
 
 
@@ -61,7 +63,7 @@ def test_lock_satisfies_pyproject(name: str) -> None:
         assert pin in requirement.specifier, f"{requirement} against {pin} in {name}.txt: run make lock"
 
 
-@pytest.mark.parametrize("name", ["run", "build", "compile", "bench"])
+@pytest.mark.parametrize("name", ["run", "image", "build", "compile", "bench"])
 def test_locks_agree(name: str) -> None:
     """What runs in the image and in a benchmark is what the tests ran with."""
     dev = locked("dev")
@@ -91,10 +93,11 @@ def test_installed_version_is_the_declared_one() -> None:
     assert importlib.metadata.version("waterclock") == proxy.__version__, "run make test, or install again"
 
 
-def test_kubernetes_client_stays_out_of_the_sidecar() -> None:
-    """It would cost every pod its memory: neither the command line nor the sidecar loads it, however indirectly."""
+def test_the_injectors_libraries_stay_out_of_the_sidecar() -> None:
+    """They would cost every pod their memory: neither the command line nor the sidecar loads them, however indirectly."""
     code = "import sys, proxy.app, proxy.cli; print(*sys.modules)"
     loaded = subprocess.run(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT
     )
-    assert {"kubernetes", "kubernetes_asyncio", "proxy.kube"}.isdisjoint(loaded.stdout.split())
+    heavy = {"kubernetes", "kubernetes_asyncio", "cryptography", "aiohttp", "proxy.kube"}
+    assert heavy.isdisjoint(loaded.stdout.split())

@@ -2,7 +2,8 @@
 
 `document` makes one bounded tree of YAML nodes. `schema` holds the tables, one for each section: a key, what reads
 it, the attribute it becomes. `reading` is what makes a table read; `scalars`, `globs` and `network` read single values,
-`stages` and `attempts` what is said of shares, retries and the reads that verify. `contradictions` looks at the whole
+`stages` and `attempts` what is said of shares, retries and the reads that verify; `shape` is what they look like from
+outside. `contradictions` looks at the whole
 when it has been read, and `route_contradictions` at each route; `orders` is what both compare amounts with. `faults`
 says what is wrong, with line and remedy.
 
@@ -24,16 +25,19 @@ from proxy.core.policy import Policy
 __all__ = ["ConfigError", "Fault", "digest", "load", "parse", "read"]
 
 
-def parse(text: str, source: str = "waterclock.yaml") -> Policy:
+def parse(
+    text: str, source: str = "waterclock.yaml", *, has_lines: bool = True, has_files: bool = True
+) -> Policy:
     """Return the policy that a YAML text states; an empty one is the built-in policy.
 
     `source` is the name of the text in faults. Files that the text names (`ca`) are looked at, relative to the
-    working directory. Raises ConfigError with every fault at once.
+    working directory, unless `has_files` is False: they are then on another machine. `has_lines` False: the text was
+    made from something else, and faults leave its lines out. Raises ConfigError with every fault at once.
     """
     root = compose(text, source)
     if root is None:
         return Policy()
-    report = Report(source, NOT_BUILT)
+    report = Report(source, NOT_BUILT, has_lines=has_lines, has_files=has_files)
     policy: Policy = POLICY(Value(root, "", root.start_mark.line + 1, report))
     find_contradictions(policy, report)
     if report.faults:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Final
 
 from proxy.config.faults import Refusal, listed, quoted, visible
-from proxy.config.reading import ListOf, Reader, Value, scalar
+from proxy.config.reading import ListOf, Reader, Scalar, Value, scalar
 from proxy.config.scalars import integer
+from proxy.config.shape import Shape
 from proxy.core import json_path
 from proxy.core.calls import Outcome
 from proxy.core.json_path import JsonPath
@@ -21,6 +23,8 @@ _HOLE: Final = re.compile(r"\{[^{}]*\}")
 _BRACE: Final = re.compile(r"[{}]")
 # RFC 3986 §3.3 and §3.4. A second slash at the beginning would make the next segment a host.
 _QUESTION: Final = re.compile(r"/(?!/)(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*\Z")
+_ANY_QUESTION: Final = re.compile(r"/[!-~]*\Z")  # with its holes
+_ANY_PLACE: Final = re.compile(r"\$[^\n]*\Z")
 _LONGEST: Final = 2048
 
 
@@ -45,7 +49,9 @@ def _sorted_out(endings: Iterable[Outcome | int]) -> dict[str, Any]:
     }
 
 
-endings: Final = ListOf(_ending, _sorted_out, at_least=1)
+endings: Final = ListOf(
+    Scalar(_ending, replace(_status.shape, words=tuple(map(str, _OUTCOMES)))), _sorted_out, at_least=1
+)
 
 
 def _question(text: str) -> str:
@@ -62,7 +68,7 @@ def _question(text: str) -> str:
     return text
 
 
-question: Final[Reader] = scalar(_question)
+question: Final[Reader] = scalar(_question, Shape(pattern=_ANY_QUESTION, longest=_LONGEST))
 
 
 def _place(text: str) -> JsonPath:
@@ -77,4 +83,4 @@ def _place(text: str) -> JsonPath:
     raise Refusal(f"{quoted(text)} {visible(problem, 120)}", remedy)
 
 
-place: Final[Reader] = scalar(_place)
+place: Final[Reader] = scalar(_place, Shape(pattern=_ANY_PLACE, longest=_LONGEST))

@@ -12,10 +12,14 @@ from typing import Final
 
 from proxy.config.faults import Refusal, quoted
 from proxy.config.reading import scalar
+from proxy.config.shape import Shape
 
 _HOST: Final = re.compile(r"(?!.{254})[A-Za-z0-9_*-]{1,63}(?:\.[A-Za-z0-9_*-]{1,63})*\.?\Z")
-_PATH: Final = re.compile(r"/[A-Za-z0-9._~!$&'()*+,;=:@%/-]{0,1023}\Z")  # RFC 3986 §3.3
+_PATH: Final = re.compile(r"/[A-Za-z0-9._~!$&'()*+,;=:@%/-]*\Z")  # RFC 3986 §3.3
+_LONGEST_PATH: Final = 1024
 _NAME: Final = re.compile(r"[!-~]{1,255}\Z")
+# A host glob, or much of what may be an IPv6 address, for readers that know no lookaround.
+_ANY_HOST: Final = re.compile(r"(?:[A-Za-z0-9_*.-]+|[\[\]]*[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*(?:%.*)?[\[\]]*)\Z")
 
 
 def _within(glob: str, char: str) -> str:
@@ -61,7 +65,7 @@ def path_regex(glob: str) -> re.Pattern[str]:
 
     `*` stays within a segment; `**` stands for whole segments, as many as there are: at the end for everything below.
     """
-    if not _PATH.match(glob):
+    if len(glob) > _LONGEST_PATH or not _PATH.match(glob):
         raise Refusal(
             f"{quoted(glob)} is not a glob over paths",
             "begin with / and write a path without its query, with * for a part of a segment and ** for segments",
@@ -97,6 +101,6 @@ def name_regex(glob: str) -> re.Pattern[str]:
     return re.compile(_within(glob, r"[\s\S]"))
 
 
-host: Final = scalar(host_regex)
-path: Final = scalar(path_regex)
-name: Final = scalar(name_regex)
+host: Final = scalar(host_regex, Shape(pattern=_ANY_HOST))
+path: Final = scalar(path_regex, Shape(pattern=_PATH, longest=_LONGEST_PATH))
+name: Final = scalar(name_regex, Shape(pattern=_NAME))

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from proxy.config.faults import Refusal, quoted
-from proxy.config.reading import Reader, scalar
+from proxy.config.reading import Scalar, Value, scalar
 from proxy.config.scalars import integer
+from proxy.config.shape import Shape
 from proxy.core.policy import Address, Upstream
 from proxy.core.target import DEFAULT_PORTS
 
@@ -28,6 +29,12 @@ _DOTS: Final = re.compile(r"/\.\.?(?:/|\Z)")
 _METHOD: Final = re.compile(r"[A-Z][A-Z0-9_-]{0,31}\Z")
 _FIELD: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}\Z")  # RFC 9110 §5.1, a token
 _ROUTE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+
+# How the longer ones look to readers that know no lookaround, and cannot tell an IP address from another text.
+_ANY_URL: Final = r"://[^/?#\s]+(?:/[^?#\s]*)?\Z"
+_UPSTREAM: Final = re.compile(rf"[Hh][Tt][Tt][Pp][Ss]?{_ANY_URL}")
+_PARENT: Final = re.compile(rf"[Hh][Tt][Tt][Pp]{_ANY_URL}")
+_BYPASS: Final = re.compile(r"(?:[A-Za-z0-9_.-]+|[\[\]]*[0-9A-Fa-f:.]+(?:%.*)?(?:/[0-9.]+)?[\[\]]*)\Z")
 
 port: Final = integer(1, 65535)
 
@@ -53,7 +60,7 @@ def _address(text: str) -> Address:
     return Address(host, _port(match[2]))
 
 
-address: Final = scalar(_address)
+address: Final = scalar(_address, Shape(pattern=_ADDRESS))
 
 
 def _url(text: str, schemes: tuple[str, ...], example: str) -> Upstream:
@@ -80,7 +87,7 @@ def _upstream(text: str) -> Upstream:
     return upstream
 
 
-upstream: Final = scalar(_upstream)
+upstream: Final = scalar(_upstream, Shape(pattern=_UPSTREAM))
 
 
 def _parent_proxy(text: str) -> Upstream:
@@ -94,7 +101,7 @@ def _parent_proxy(text: str) -> Upstream:
     return parent
 
 
-parent_proxy: Final = scalar(_parent_proxy)
+parent_proxy: Final = scalar(_parent_proxy, Shape(pattern=_PARENT))
 
 
 def _bypass(text: str) -> str:
@@ -112,7 +119,7 @@ def _bypass(text: str) -> str:
     return text.lower()
 
 
-bypass: Final = scalar(_bypass)
+bypass: Final = scalar(_bypass, Shape(pattern=_BYPASS))
 
 
 def _prefix(text: str) -> str:
@@ -124,7 +131,7 @@ def _prefix(text: str) -> str:
     return text
 
 
-prefix: Final = scalar(_prefix)
+prefix: Final = scalar(_prefix, Shape(pattern=_PREFIX))
 
 
 def _method(text: str) -> str:
@@ -135,7 +142,7 @@ def _method(text: str) -> str:
     return text
 
 
-method: Final = scalar(_method)
+method: Final = scalar(_method, Shape(pattern=_METHOD))
 
 
 def _field(text: str) -> bytes:
@@ -144,7 +151,7 @@ def _field(text: str) -> bytes:
     return text.lower().encode("ascii")
 
 
-header: Final = scalar(_field)
+header: Final = scalar(_field, Shape(pattern=_FIELD))
 
 
 def _route_name(text: str) -> str:
@@ -156,10 +163,17 @@ def _route_name(text: str) -> str:
     return text
 
 
-route_name: Final = scalar(_route_name)
+route_name: Final = scalar(_route_name, Shape(pattern=_ROUTE_NAME, never=("fallback",)))
 
 
-def _certificates(text: str) -> str:
+def _certificates(value: Value) -> str:
+    text = value.text()
+    if value.report.has_files:
+        _load_certificates(text)
+    return text
+
+
+def _load_certificates(text: str) -> None:
     import ssl
 
     remedy = "write the path of a PEM file with certificates of authorities"
@@ -173,7 +187,6 @@ def _certificates(text: str) -> str:
     except (OSError, ValueError) as error:
         problem = f"{shown} cannot be read: {getattr(error, 'strerror', None) or error}"
         raise Refusal(problem, "check the path and its permissions") from None
-    return text
 
 
-certificates: Reader = scalar(_certificates)
+certificates: Final = Scalar(_certificates)

@@ -10,12 +10,13 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 import yaml
 
 from proxy.config.faults import Fault, Refusal, listed, quoted, visible
+from proxy.config.shape import ANY_TEXT, Shape
 
 MISSING: Final = object()
 INLINE: Final = ""  # the attribute of a row whose value is itself a mapping of attributes
@@ -36,10 +37,18 @@ class Given(NamedTuple):
 class Report:
     """What is found while one file is read: its faults, and which keys it gives."""
 
-    def __init__(self, source: str, not_built: Collection[str] = ()) -> None:
-        """Start with nothing. `not_built` holds paths (`routes[].retries`) and values (`mode: dream`)."""
+    def __init__(
+        self, source: str, not_built: Collection[str] = (), *, has_lines: bool = True, has_files: bool = True
+    ) -> None:
+        """Start with nothing. `not_built` holds paths (`routes[].retries`) and values (`mode: dream`).
+
+        `has_lines` False: whoever reads the faults has never seen the lines. `has_files` False: the files that the text
+        names are on another machine.
+        """
         self.faults: list[Fault] = []
         self.given: dict[str, Given] = {}
+        self.has_files = has_files
+        self._has_lines = has_lines
         self._source = source
         self._not_built = not_built
         self._faulty: set[str] = set()
@@ -48,7 +57,7 @@ class Report:
 
     def add(self, key: str, line: int, problem: str, remedy: str) -> None:
         """Add a fault."""
-        self.faults.append(Fault(self._source, line, key, problem, remedy))
+        self.faults.append(Fault(self._source, line if self._has_lines else None, key, problem, remedy))
         self._faulty.add(key)
         self._faulty_below.update(_above(key))
 
@@ -79,7 +88,13 @@ class Report:
 
     def place(self, key: str) -> str:
         """Return where a key's value comes from, for a sentence."""
-        return f"line {self.given[key].line}" if key in self.given else "built in"
+        if key not in self.given:
+            return "built in"
+        return f"line {self.given[key].line}" if self._has_lines else "given"
+
+    def at(self, line: int, joint: str) -> str:
+        """Return the end of a sentence that tells where something else stands."""
+        return f"{joint} line {line}" if self._has_lines else ""
 
 
 def _above(key: str) -> Iterator[str]:
@@ -141,12 +156,13 @@ class Value:
             line = name_node.start_mark.line + 1
             if not isinstance(name_node, yaml.ScalarNode):
                 problem = f"{_what(name_node)} stands where a key is expected"
-                self.report.add_unknown(self.key, self._below("?"), line, problem, "write a key")
+                self.report.add_unknown(self.key, self.below("?"), line, problem, "write a key")
                 continue
             name = name_node.value
-            entry = Value(node, self._below(visible(name)), line, self.report)
+            entry = Value(node, self.below(visible(name)), line, self.report)
             if name in lines:
-                entry.refuse(Refusal(f"is given twice, first on line {lines[name]}", "keep one of the two"))
+                first = self.report.at(lines[name], ", first on")
+                entry.refuse(Refusal(f"is given twice{first}", "keep one of the two"))
                 continue
             lines[name] = line
             yield name, entry
@@ -165,7 +181,8 @@ class Value:
             for index, node in enumerate(self.node.value)
         ]
 
-    def _below(self, name: str) -> str:
+    def below(self, name: str) -> str:
+        """Return the path of a key in this mapping."""
         return f"{self.key}.{name}" if self.key else name
 
 
@@ -184,9 +201,38 @@ def _what(node: yaml.Node) -> str:
     return "a mapping" if isinstance(node, yaml.MappingNode) else "a list"
 
 
-def scalar(parse: Callable[[str], Any], *, quotes: bool = True) -> Reader:
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """The reader of a scalar. `shape`: what it looks like from outside."""
+
+    read: Reader
+    shape: Shape = ANY_TEXT
+
+    def __call__(self, value: Value) -> Any:
+        """Read a scalar. Raises Refusal."""
+        return self.read(value)
+
+
+def scalar(parse: Callable[[str], Any], shape: Shape = ANY_TEXT, *, quotes: bool = True) -> Scalar:
     """Return the reader of a scalar, from a function of its text. `quotes` False: a quoted one is refused."""
-    return lambda value: parse(value.text(quotes=quotes))
+    return Scalar(lambda value: parse(value.text(quotes=quotes)), shape)
+
+
+@dataclass(frozen=True, slots=True)
+class MapOf:
+    """The reader of a mapping whose names are free. `names`, `values` and `at_most`: what it looks like from outside."""
+
+    read: Reader
+    names: Shape
+    values: Shape
+    at_most: int = 1000
+
+    def __call__(self, value: Value) -> Any:
+        """Read a mapping. Raises Refusal."""
+        entries = len(value.node.value) if isinstance(value.node, yaml.MappingNode) else 0
+        if entries > self.at_most:
+            raise Refusal(f"has {entries} entries", f"write at most {self.at_most} of them")
+        return self.read(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +259,8 @@ class ListOf:
             if isinstance(self.reader, Section):
                 continue
             if one in lines:
-                item.refuse(Refusal(f"is in the list already, on line {lines[one]}", "keep one of the two"))
+                where = item.report.at(lines[one], ", on")
+                item.refuse(Refusal(f"is in the list already{where}", "keep one of the two"))
             lines.setdefault(one, item.line)
         return self.build(found)
 
@@ -222,18 +269,23 @@ class ListOf:
 class Section:
     """The reader of one mapping. `keys`: name -> (reader, attribute). `required`: name -> what to do without it.
 
-    It always returns a value, for what cannot be read with the built-in defaults; the faults are in the report.
+    `aliases`: another name -> the key that it stands for. It always returns a value, for what cannot be read with the
+    built-in defaults; the faults are in the report.
     """
 
     build: Callable[..., Any]
     keys: Mapping[str, tuple[Reader, str]]
     required: Mapping[str, str] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(self, value: Value) -> Any:
         """Read a mapping."""
         attributes: dict[str, Any] = {}
         try:
             for name, entry in value.entries():
+                if name in self.aliases:
+                    name = self.aliases[name]
+                    entry = replace(entry, key=value.below(name))
                 self._read_entry(name, entry, value.key, attributes)
         except Refusal as refusal:
             value.refuse(refusal)
@@ -250,6 +302,10 @@ class Section:
             entry.refuse(Refusal("is not built yet in this version", "take it out"))
         elif name not in self.keys:
             report.add_unknown(section, entry.key, entry.line, *self._unknown(name))
+        elif entry.key in report.given:
+            names = listed([name, *(alias for alias, meant in self.aliases.items() if meant == name)], "and")
+            first = report.at(report.given[entry.key].line, ", first on")
+            entry.refuse(Refusal(f"is given twice{first} ({names} are one key)", "keep one of the two"))
         else:
             reader, attribute = self.keys[name]
             found = entry.read(reader)

@@ -9,7 +9,8 @@ from enum import StrEnum
 from typing import Any, Final
 
 from proxy.config.faults import Refusal, listed, quoted
-from proxy.config.reading import Reader, scalar
+from proxy.config.reading import Reader, Scalar, scalar
+from proxy.config.shape import Form, Shape
 from proxy.core.units import HOUR, MILLISECOND, MINUTE, SECOND
 
 LONGEST: Final = 2400 * HOUR  # what still fits into the ten digits of a `Budget-Remaining-Ms`
@@ -84,14 +85,14 @@ def _between(
     return read
 
 
-def duration(low: int = 0, high: int = LONGEST) -> Reader:
+def duration(low: int = 0, high: int = LONGEST) -> Scalar:
     """Return the reader of a span of time, in nanoseconds, from `low` to `high`: `1.5s`, `250ms`, `5m`, `1h`."""
-    return scalar(_between(low, high, SPANS.amount, SPANS.show))
+    return scalar(_between(low, high, SPANS.amount, SPANS.show), Shape(Form.SPAN, low=low, high=high))
 
 
-def size(low: int = 0, high: int = LARGEST) -> Reader:
+def size(low: int = 0, high: int = LARGEST) -> Scalar:
     """Return the reader of a size, in bytes, from `low` to `high`: `512KiB`, `1MiB`, `2MB`."""
-    return scalar(_between(low, high, SIZES.amount, SIZES.show))
+    return scalar(_between(low, high, SIZES.amount, SIZES.show), Shape(Form.SIZE, low=low, high=high))
 
 
 def _whole(text: str) -> int:
@@ -101,9 +102,9 @@ def _whole(text: str) -> int:
     return int(text)
 
 
-def integer(low: int, high: int) -> Reader:
+def integer(low: int, high: int) -> Scalar:
     """Return the reader of a whole number from `low` to `high`."""
-    return scalar(_between(low, high, _whole, str), quotes=False)
+    return scalar(_between(low, high, _whole, str), Shape(Form.NUMBER, low=low, high=high), quotes=False)
 
 
 def one_of(words: Mapping[str, Any]) -> Reader:
@@ -114,7 +115,7 @@ def one_of(words: Mapping[str, Any]) -> Reader:
             raise Refusal(f"{quoted(text)} is not known here", f"write {listed([*words])}")
         return words[text]
 
-    return scalar(read)
+    return scalar(read, Shape(words=tuple(words)))
 
 
 def member(of: type[StrEnum]) -> Reader:
@@ -128,7 +129,7 @@ def _truth(text: str) -> bool:
     return text == "true"
 
 
-boolean: Final = scalar(_truth, quotes=False)
+boolean: Final = scalar(_truth, Shape(Form.TRUTH), quotes=False)
 
 
 def _path(text: str) -> str:
@@ -137,7 +138,7 @@ def _path(text: str) -> str:
     return text
 
 
-path: Final = scalar(_path)
+path: Final = scalar(_path, Shape(longest=_MAX_TEXT, never=("",)))
 
 
 # Statuses that would make a client act by itself, or that promise a header which the sidecar does not send.
@@ -160,4 +161,6 @@ def _status(text: str) -> int:
     return number
 
 
-status: Final = scalar(_status, quotes=False)
+status: Final = scalar(
+    _status, Shape(Form.NUMBER, low=400, high=599, never=tuple(_UNFIT_STATUSES)), quotes=False
+)

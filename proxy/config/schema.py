@@ -150,6 +150,8 @@ RETRIES: Final = Section(
             INLINE,
         ),
     },
+    # Readers of YAML 1.1, kubectl and Helm among them, take a plain `on` for the word `true`.
+    aliases={"retry_on": "on", "true": "on"},
 )
 
 VERIFY: Final = Section(

@@ -6,13 +6,13 @@ import re
 from typing import Final
 
 from proxy.config.faults import Refusal, quoted
-from proxy.config.reading import MISSING, Value, scalar
+from proxy.config.reading import MISSING, MapOf, Value, scalar
 from proxy.config.scalars import duration
+from proxy.config.shape import Shape
 from proxy.core.policy import SLACK, Share
 from proxy.core.units import MILLISECOND
 
 _STAGE: Final = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")  # as `Budget-Stage` names one
-_MOST: Final = 1000
 
 _span: Final = duration(MILLISECOND)
 _slack: Final = duration()
@@ -31,16 +31,13 @@ def _claimed(text: str) -> str:
     return _named(text)
 
 
-stage: Final = scalar(_claimed)
+stage: Final = scalar(_claimed, Shape(pattern=_STAGE, never=(SLACK,)))
 
 
-def shares(value: Value) -> tuple[Share, ...]:
+def _shares(value: Value) -> tuple[Share, ...]:
     """Read a mapping of stages to spans, in the order of the file. Only the slack may be nothing. Raises Refusal."""
-    entries = list(value.entries())
-    if len(entries) > _MOST:
-        raise Refusal(f"has {len(entries)} entries", f"write at most {_MOST} of them")
     found: list[Share] = []
-    for name, entry in entries:
+    for name, entry in value.entries():
         try:
             _named(name)
         except Refusal as refusal:
@@ -50,3 +47,6 @@ def shares(value: Value) -> tuple[Share, ...]:
         if span is not MISSING:
             found.append(Share(name, span))
     return tuple(found)
+
+
+shares: Final = MapOf(_shares, names=Shape(pattern=_STAGE), values=_slack.shape)

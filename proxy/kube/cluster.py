@@ -1,6 +1,7 @@
 """The API server, as the rest of `proxy.kube` sees it: objects as JSON has them, and three ways to be told no.
 
-Only this file knows the Kubernetes client. Everything else takes a `Cluster`, which tests replace by one in memory.
+Everything here takes a `Cluster`. The real one is in `client`, the only file that knows the Kubernetes client; tests have
+one in memory.
 """
 
 from __future__ import annotations

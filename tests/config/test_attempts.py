@@ -52,6 +52,31 @@ def test_refused_endings(endings: str, expected: str) -> None:
     assert said(f"fallback: {{retries: {{on: {endings}}}}}") == expected
 
 
+@pytest.mark.parametrize("name", ["on", "'on'", "retry_on", "true", "'true'"])
+def test_names_of_the_endings(name: str) -> None:
+    """YAML 1.1 takes `on` for a truth value, which comes here as the word `true`."""
+    retries = parse(f"fallback: {{retries: {{{name}: [503]}}}}").fallback.retries
+    assert retries is not None
+    assert retries.statuses == {503}
+
+
+@pytest.mark.parametrize(
+    "names", [("on", "true"), ("retry_on", "on"), ("true", "retry_on")], ids=" and ".join
+)
+def test_one_name_of_the_endings(names: tuple[str, str]) -> None:
+    """Nobody guesses which of two lists was meant."""
+    first, second = names
+    [fault] = faults(f"fallback:\n  retries:\n    {first}: [503]\n    {second}: [504]\n")
+    assert (fault.line, fault.key, fault.remedy) == (4, "fallback.retries.on", "keep one of the two")
+    assert fault.problem == "is given twice, first on line 3 (on, retry_on and true are one key)"
+
+
+def test_contradictions_know_the_other_name() -> None:
+    """It is one key, whatever it is called."""
+    text = "fallback: {effect: write, retries: {retry_on: [503]}}"
+    assert [fault.key for fault in faults(text)] == ["fallback.retries.on"]
+
+
 @pytest.mark.parametrize(
     "path",
     ["/", "/a/{record}", "/{budget_id}/{idempotency_key}?a=b&c={record}", "/a%20b?filter%5Bid%5D=1", "/~a;v=1,2/@:!$'()*+", "/a?b?c//d"],

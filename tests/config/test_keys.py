@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from proxy.config import parse
+from proxy.config import ConfigError, parse
 from proxy.config.globs import host_regex, name_regex, path_regex
 from proxy.config.schema import NOT_BUILT
 from proxy.core import json_path
@@ -329,6 +329,30 @@ def test_certificates(tmp_path: Path) -> None:
         assert str(path)[:60] in fault.problem
         assert problem in fault.problem
     assert places('fallback: {ca: "a\\0b"}') == [(1, "fallback.ca")]
+
+
+def test_files_elsewhere() -> None:
+    """Whoever keeps the policy of other machines has none of their files."""
+    assert parse("fallback: {ca: /nowhere/ca.pem}", has_files=False).fallback.ca == "/nowhere/ca.pem"
+    with pytest.raises(ConfigError, match="has no value"):
+        parse("fallback: {ca: }", has_files=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("mode: x", 'p: mode: "x" is not known here; write enforce or observe'),
+        ("budget:\n  reserve: 10s\n  default: 10s", "p: budget.reserve: 10s is not less than budget.default, 10s (given); change one of the two"),
+        ("budget: {reserve: 5m}", "p: budget.reserve: 5m is not less than budget.default, 5m (built in); change one of the two"),
+        ("tunnel: {ports: [1, 1]}", "p: tunnel.ports[1]: is in the list already; keep one of the two"),
+        ("fallback: {retries: {on: [503], retry_on: [503]}}", "p: fallback.retries.on: is given twice (on, retry_on and true are one key); keep one of the two"),
+    ],
+)  # fmt: skip
+def test_faults_without_lines(text: str, said: str) -> None:
+    """Where the text was made from something else, nobody can look its lines up."""
+    with pytest.raises(ConfigError) as refused:
+        parse(text, "p", has_lines=False)
+    assert str(refused.value) == said
 
 
 def test_environment_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
