@@ -114,6 +114,13 @@ class Budget:
             self.kept.add(only)
         return self.kept
 
+    def begun_history(self) -> History:
+        """Return its history, begun if there is none."""
+        history = self.history
+        if history is None:
+            history = self.kept = History()
+        return history
+
     def restate(self, arrival: int, stated: int) -> bool:
         """Take a later statement of what is left: a smaller one shortens; return whether a larger one was ignored."""
         deadline = arrival + stated

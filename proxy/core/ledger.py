@@ -22,7 +22,7 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from proxy.core.budget import BY_CALL, BY_ENTRY, Budget, CallPhase
-from proxy.core.history import Archive, Event, History
+from proxy.core.history import Archive, Event
 from proxy.core.limits import Limits
 from proxy.core.policy import BudgetDefaults, Correlation, LedgerBounds, OnMissing
 from proxy.core.stages import shares
@@ -244,11 +244,19 @@ class Ledger:
             return self._end_lone(budget, now)
         closed = budget.closed_at
         late = closed is not None and budget.opened + int(record.started_ms * MILLISECOND) > closed
-        _history(budget).add(record, late=late)
+        budget.begun_history().add(record, late=late)
         self._weigh(budget)
         if not budget.lone or budget.in_flight:
             return False
         return self._end_lone(budget, now)
+
+    def withdraw(self, budget: Budget, stage: str | None, phase: CallPhase, now: int) -> None:
+        """Take note that a step was none after all. A budget that only it had is forgotten with it."""
+        budget.in_flight -= 1
+        if budget.stages is not None and (share := budget.stage(stage, phase)) is not None:
+            share.end(now)
+        if budget.lone and self._alone.pop(budget.id, None) is not None and budget.history is not None:
+            self._lone[budget.id] = budget
 
     def _end_lone(self, budget: Budget, now: int) -> bool:
         """Close the budget of one call with it, and keep it among the last of its kind."""
@@ -263,12 +271,12 @@ class Ledger:
     def worked_on(self, budget: Budget, unit: str, *, done: bool) -> None:
         """Take note of whether the app has done what an entry request asked for: that is a unit of the job's work too."""
         if not done or budget.history is not None:
-            _history(budget).follow(unit, done=done)
+            budget.begun_history().follow(unit, done=done)
             self._weigh(budget)
 
     def note(self, budget: Budget, event: Event) -> None:
         """Add an event to a budget's timeline."""
-        _history(budget).note(event)
+        budget.begun_history().note(event)
         self._weigh(budget)
 
     def settled(self, budget_id: str, record_id: str, *, happened: bool = False) -> None:
@@ -390,11 +398,3 @@ class Ledger:
     def _renew_alarms(self) -> None:
         self._alarms = [(budget.alarm, id) for id, budget in self._shared.items()]
         heapq.heapify(self._alarms)
-
-
-def _history(budget: Budget) -> History:
-    """Return the history of a budget, begun if there is none."""
-    history = budget.history
-    if history is None:
-        history = budget.kept = History()
-    return history

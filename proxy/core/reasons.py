@@ -26,6 +26,7 @@ class Reason(StrEnum):
     TUNNEL_DENIED = "tunnel_denied"
     JOURNAL_UNAVAILABLE = "journal_unavailable"
     LOOP = "loop"
+    REDIRECT_LOOP = "redirect_loop"
     MALFORMED = "malformed"
     SHUTTING_DOWN = "shutting_down"
     # shed
@@ -170,6 +171,7 @@ _OF_REASON: Final[dict[str, Case]] = {
     Reason.DEAD_LETTERED: Case.REPEATED,
     Reason.JOURNAL_UNAVAILABLE: Case.JOURNAL_UNAVAILABLE,
     Reason.LOOP: Case.LOOP,
+    Reason.REDIRECT_LOOP: Case.LOOP,
     Reason.MALFORMED: Case.MALFORMED,
     Reason.SHUTTING_DOWN: Case.SHED,
 }
@@ -202,6 +204,10 @@ _WORDS: Final[dict[tuple[Case, str], tuple[str, str]]] = {
     (Case.REPEATED, Reason.DEAD_LETTERED): (
         "Refused: this call was given up, and is attempted no more",
         "It is not attempted again until someone decides. Do not repeat it; finish without it, and say that it is open.",
+    ),
+    (Case.LOOP, Reason.REDIRECT_LOOP): (
+        "The sidecar's own connections are redirected to itself",
+        "Nothing was sent to the tool. Do not repeat this call: whoever runs the pod must first exempt the sidecar's user.",
     ),
     (Case.SHED, Reason.SHUTTING_DOWN): (
         "Not now: the sidecar is stopping",

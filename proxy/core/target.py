@@ -20,7 +20,8 @@ class Origin(NamedTuple):
     """One place that connections are opened to and shared for.
 
     `address`: connect to this address instead of looking the name up (a redirected connection). `ca`: a PEM file
-    that its certificate is verified against, beside the system's own store.
+    that its certificate is verified against, beside the system's own store. `tunnelled`: a client has asked for a tunnel
+    to it, so a parent proxy is asked for one too.
     """
 
     scheme: str
@@ -28,6 +29,7 @@ class Origin(NamedTuple):
     port: int
     address: str | None = None
     ca: str | None = None
+    tunnelled: bool = False
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -35,16 +37,22 @@ class Origin(NamedTuple):
 
 
 class Target(NamedTuple):
-    """One request's target: its origin, the authority for `Host`, and the path with its query."""
+    """One request's target: its origin, the authority for `Host`, and the path with its query.
+
+    `host`: what `Host` says, where that is not the authority: in a tunnel, a client may ask one place for another's name.
+    """
 
     origin: Origin
     authority: str
     path: str
+    host: str | None = None
 
     @property
     def url(self) -> str:
-        """The absolute form, by which units are told apart."""
-        return f"{self.origin.scheme}://{self.authority}{self.path}"
+        """The absolute form, by which units are told apart: under another name it is another unit."""
+        if self.host is None:
+            return f"{self.origin.scheme}://{self.authority}{self.path}"
+        return f"{self.origin.scheme}://{self.host}@{self.authority}{self.path}"
 
     @property
     def shown(self) -> str:
@@ -53,7 +61,7 @@ class Target(NamedTuple):
         That is the values of its query and, in a target that was refused for it, user information.
         """
         url = self.url
-        return hide_query(_USERINFO.sub("…@", url) if "@" in url else url)
+        return hide_query(_USERINFO.sub("…@", url) if "@" in url and self.host is None else url)
 
 
 def hide_query(url: str) -> str:

@@ -10,6 +10,9 @@ On the way: `consider` for what is decided of a call, `ways` for where it goes, 
 `intent` before its first byte, `claims` while it is in flight, `linger` for what may still come after, `verify` to find out,
 `dead_letters` when nobody does.
 
-What nobody here can read takes another way: `tunnel` (CONNECT) and `redirected` open it, `relay` passes its bytes.
+What nobody here can read takes another way: `tunnel` (CONNECT) and `redirected` open it, `relay` passes its bytes. Whether
+it can be read is told by the `first_words` of a redirected connection, or of one that is `tunnelled`: HTTP comes back to
+`client`. What the sidecar has sent itself and was led back to it is `looped`.
+
 `plane` holds what all calls share, `turns` the calls that wait for theirs.
 """

@@ -83,7 +83,7 @@ class Call(Shared):
             plane.budgets,
             plane.own,
             self.head,
-            self.client.original,
+            self.client.place,
             self.arrival,
             self.record_id,
         )

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import Final, cast
 
 from proxy.core.calls import Kind
+from proxy.core.target import Origin
 from proxy.core.units import SECOND
 from proxy.dataplane.answers import malformed_answer
 from proxy.dataplane.call import Call
+from proxy.dataplane.looped import Looped, goes_round
 from proxy.dataplane.plane import Plane
 from proxy.dataplane.tunnel import Connect
+from proxy.dataplane.tunnelled import Passage
 from proxy.net.alarm import Alarm
 from proxy.net.reset import end_with_reset, was_reset
 from proxy.wire.events import END, Event, RequestHead, Trailers, Upgraded, WireFault
@@ -37,16 +41,27 @@ one, again and again."""
 class Client(asyncio.Protocol):
     """One client connection. `original`: where it was going before iptables redirected it.
 
-    `serves` makes what its requests become; a CONNECT is a tunnel where they become calls.
+    `serves` makes what its requests become; a CONNECT is a tunnel where they become calls. `passage`: the tunnel that its
+    requests come through. `place`: where they all go, for one of these two reasons.
     """
 
     def __init__(
-        self, plane: Plane, original: tuple[str, int] | None = None, serves: type[Call] = Call
+        self,
+        plane: Plane,
+        original: tuple[str, int] | None = None,
+        serves: type[Call] = Call,
+        passage: Passage | None = None,
     ) -> None:
         """Wait for a transport."""
-        self._serves = serves
+        self._serves: Callable[[Plane, Client, RequestHead, int], Call | Connect] = serves
+        self._passage = passage
         self.plane = plane
         self.original = original
+        self.place: Origin | None = None
+        if passage is not None:
+            self.place, self._serves = passage.place, self._bound
+        elif original is not None:
+            self.place, self._serves = Origin("tcp", *original, original[0]), self._bound
         self.congested = False
         self.body_open = False  # the current request's body is still arriving
         self.transport: asyncio.Transport = None  # type: ignore[assignment]  # set before anything else can happen
@@ -194,6 +209,20 @@ class Client(asyncio.Protocol):
             self.alarm.set(self.plane.clock() + DRAIN_TIME)
             self.transport.close()
 
+    @property
+    def half_closed(self) -> bool:
+        """Whether the client has said all that it will say."""
+        return self._half_closed
+
+    @property
+    def asks(self) -> Origin | None:
+        """Who is asked just now."""
+        return self._call.case.target.origin if self._call is not None else None
+
+    def successor(self, passage: Passage) -> Client:
+        """Return who serves the requests that come through a tunnel which this client has opened."""
+        return Client(self.plane, self.original, passage=passage)
+
     def hand_over(self) -> bytes:
         """Give the connection up to another protocol; return what has already been read of it."""
         rest, self._standing = self._standing or b"", None
@@ -283,6 +312,16 @@ class Client(asyncio.Protocol):
             self._standing = event.rest
         elif type(event) is WireFault:
             self._malformed(event)
+
+    def _bound(self, plane: Plane, client: Client, head: RequestHead, arrival: int) -> Call | Connect:
+        """Make what a request becomes on a connection that leads to one place, whatever it asks for."""
+        if self._passage is not None:
+            call = Call(plane, client, head, arrival)
+            self._passage.enter(call)
+            return call
+        if self.original is not None and goes_round(plane, self.transport, self.original, head):
+            return Looped(plane, client, head, arrival)
+        return (Connect if head.method == "CONNECT" else Call)(plane, client, head, arrival)
 
     def _malformed(self, problem: WireFault) -> None:
         """Answer what is no request, and close: nobody knows where the next one would begin."""

@@ -49,13 +49,16 @@ def consider(
     budgets: Ledger,
     own: OwnPorts,
     head: RequestHead,
-    original: tuple[str, int] | None,
+    place: Origin | None,
     arrival: int,
     fresh_id: str,
 ) -> Considered:
-    """Return what is decided of a request that arrived at `arrival`. A budget that it names is opened or shortened."""
+    """Return what is decided of a request that arrived at `arrival`. A budget that it names is opened or shortened.
+
+    `place`: where its connection leads whatever it asks for, as `ways.way_in` takes it.
+    """
     try:
-        target, route = way_in(head, original, router, own)
+        target, route = way_in(head, place, router, own)
     except BadTarget as bad:
         target = Target(NOWHERE, "", head.target)
         decision = Decision(UNLIMITED, None, bad.reason, bad.detail)

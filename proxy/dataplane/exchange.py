@@ -37,6 +37,8 @@ STREAM_MARGIN: Final = 10 * MILLISECOND
 """How long before its allowance a stream is ended in its own form, so that the end arrives in time (nanoseconds)."""
 SMALL_BODY: Final = 65_536
 """The rest of a body that is read and thrown away to keep a connection, rather than closing it."""
+_NOTHING_FOLLOWS: Final = frozenset({Reason.MALFORMED, Reason.REDIRECT_LOOP})
+"""Why a connection is of no further use: nobody knows where its next request begins, or it is one of our own."""
 _BOUNDS: Final[dict[Limit, str]] = {
     Limit.NONE: "no limit",
     Limit.ROUTE_CAP: "the cap of its route",
@@ -314,7 +316,7 @@ class Exchange(Step):
     ) -> None:
         """Give an answer of our own. `first`: the write it would repeat; `wait`: until a call that is shed may come again."""
         self._response.discard()
-        keep = self._keeps_after_own_answer() and reason is not Reason.MALFORMED
+        keep = reason not in _NOTHING_FOLLOWS and self._keeps_after_own_answer()
         self.client.send(
             self.own_answer(outcome, reason, detail, now, close=not keep, first=first, wait=wait)
         )

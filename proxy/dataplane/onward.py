@@ -42,7 +42,7 @@ def plain_head(
     policy: Policy, connection: UpstreamConnection, method: str, target: Target, rendered: list[bytes]
 ) -> bytes:
     """Return a request head for a target, in the form that its connection takes: to the tool, or to a parent proxy."""
-    host = b"Host: %b\r\n" % target.authority.encode("latin-1")
+    host = b"Host: %b\r\n" % (target.host or target.authority).encode("latin-1")
     if not connection.via_parent:
         return request_head(method, target.path, [host, *rendered])
     parent = policy.connections.proxy

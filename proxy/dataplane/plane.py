@@ -80,6 +80,9 @@ class Observer(Protocol):
     def verified(self, route: str, found: str) -> None:
         """Take note of what a question after an uncertain write has found."""
 
+    def settled(self, record: WriteRecord) -> None:
+        """Take note of what has come of a write that its caller knows nothing of, or of what was decided about it."""
+
 
 class Served(Protocol):
     """A connection that is being served."""
@@ -178,7 +181,9 @@ class Plane:
         self.account_for(record, partial=partial)
 
     def account_for(self, record: WriteRecord, *, partial: bool = False) -> None:
-        """Let the budget and the attempts of a write know what has come of it, or was decided about it."""
+        """Let everybody know what has come of a write, or was decided about it: its budget, its attempts, the log."""
+        if record.state is not WriteState.INTENT and record.state is not WriteState.UNCERTAIN:
+            self.observer.settled(record)
         if record.known:
             self.budgets.settled(record.budget_id, record.id, happened=record.happened and not partial)
         if record.known or record.state is WriteState.RELEASED:

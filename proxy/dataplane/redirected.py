@@ -15,6 +15,7 @@ from proxy.core.calls import Kind, Outcome, Phase, Would
 from proxy.core.reasons import Reason, outcome_without_connection
 from proxy.core.target import Origin
 from proxy.dataplane.client import Client
+from proxy.dataplane.first_words import FirstWords, hand_over
 from proxy.dataplane.plane import Plane
 from proxy.dataplane.relay import Relay
 from proxy.dataplane.step import Step
@@ -25,7 +26,7 @@ from proxy.net.errors import DialError
 from proxy.net.pool import Ticket
 from proxy.net.reset import end_with_reset
 from proxy.wire.events import Event, Framing, RequestHead
-from proxy.wire.sniff import Sniffed, sniff
+from proxy.wire.sniff import sniff
 
 SERVER_FIRST_SECONDS: Final = 0.1
 """How long a client may be silent before the server is given the chance to speak first."""
@@ -43,7 +44,7 @@ class Redirected(asyncio.Protocol):
         self._original = original
         self._arrival = plane.clock()
         self._transport: asyncio.Transport = None  # type: ignore[assignment]  # set before anything else can happen
-        self._buffer = b""
+        self._words = FirstWords(plane.loop, sniff, self._become_http, self._become_opaque)
         self._client_ended = False
         self._step: Step | None = None  # there once it is known to be opaque
         self._ticket: Ticket | None = None
@@ -62,21 +63,18 @@ class Redirected(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Look what the client speaks."""
-        self._buffer += data
-        if self._step is not None:
-            if len(self._buffer) > _BUFFER_BYTES:
-                self._transport.pause_reading()
+        words = self._words
+        if self._step is None:
+            words.hear(data)
             return
-        sniffed = sniff(self._buffer)
-        if sniffed is Sniffed.HTTP1:
-            self._become_http()
-        elif sniffed is not Sniffed.NEED_MORE:
-            self._become_opaque()
+        words.said += data
+        if len(words.said) > _BUFFER_BYTES:
+            self._transport.pause_reading()
 
     def eof_received(self) -> bool:
         """The client has said all that it will say: it waits for an answer, or has left without a word."""
         self._client_ended = True
-        if self._step is None and self._buffer:
+        if self._step is None and self._words.said:
             return self._become_opaque()
         if self._step is None:
             self._wait(LEAVING_SECONDS, self._dial_unless_left)
@@ -110,11 +108,10 @@ class Redirected(asyncio.Protocol):
         """Listen: a server that speaks first has decided the matter."""
         self._ticket = None
         self._upstream = connection
-        connection.begin(self, "CONNECT")
         if self._step is not None:
             self._relay(connection)
         else:
-            connection.upgrade()  # which tells at once what came early
+            connection.listen(self)
 
     def on_dial_failed(self, error: DialError) -> None:
         """There is no other side. An opaque client can only be told so by the close."""
@@ -139,13 +136,11 @@ class Redirected(asyncio.Protocol):
         self._release()
         if self._upstream is not None:
             self._upstream.abort()
-        client = Client(self._plane, self._original)
-        self._transport.set_protocol(client)
-        client.connection_made(self._transport)
-        client.data_received(self._buffer)
+        hand_over(self._transport, Client(self._plane, self._original), self._words.said)
 
     def _become_opaque(self) -> bool:
         """Decide on the connection as on a tunnel; return whether it goes on."""
+        self._words.close()
         plane = self._plane
         plane.observer.opaque("redirected")
         step = self._begin_step()
@@ -190,7 +185,11 @@ class Redirected(asyncio.Protocol):
     def _dial(self) -> None:
         """Open the other side, for one that is opaque or for one whose server may speak first."""
         address, port = self._original
-        if self._ticket is None and self._upstream is None:
+        if self._ticket is not None or self._upstream is not None:
+            return
+        if self._plane.peers.is_own(self._transport.get_extra_info("peername"), self._original):
+            self._fail(Outcome.REFUSED, Reason.REDIRECT_LOOP)
+        else:
             self._ticket = self._plane.pool.request(Origin("tcp", address, port, address), self)
 
     def _dial_unless_left(self) -> None:
@@ -207,9 +206,8 @@ class Redirected(asyncio.Protocol):
         self._release()
         step.phase = Phase.SENT
         step.sent_at = self._plane.clock()
-        buffer, self._buffer = self._buffer, b""
         relay = Relay(step, self._transport, upstream)
-        relay.start(buffer, b"")
+        relay.start(self._words.said, b"")
         if self._client_ended:
             relay.eof_received()
 
@@ -242,6 +240,7 @@ class Redirected(asyncio.Protocol):
         """Stop waiting, for time and for a connection."""
         self._plane.clients.discard(self)
         self._alarm.close()
+        self._words.close()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

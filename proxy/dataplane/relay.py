@@ -101,11 +101,17 @@ class Relay(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Pass the client's bytes on."""
+        self._client_spoke(data)
+        self._pass_on(data)
+
+    def _client_spoke(self, data: bytes) -> None:
         self._last = self._step.plane.clock()
         if not self._bursts.count and data[:1] == TLS_RECORD:
             self._bursts.preamble = TLS_PREAMBLE
         if self._bursts.client_spoke(self._last):
             self._set_alarm()
+
+    def _pass_on(self, data: bytes) -> None:
         self._upstream.write(data)
         if self._upstream.congested and self._client.is_reading():
             self._client.pause_reading()

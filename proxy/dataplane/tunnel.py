@@ -1,7 +1,8 @@
 """Opaque connections on their way in: a CONNECT (RFC 9110 §9.3.6), or a redirected connection that is not HTTP/1.1.
 
 Both open a connection, and then are a `Relay`. A CONNECT may be refused by the policy for its host or port, and is
-answered; a redirected connection has no way to be told, so it is only closed.
+answered; a redirected connection has no way to be told, so it is only closed. Whether what comes through a tunnel is
+opaque is found out when it stands (`tunnelled`).
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from proxy.core.limits import NOTHING_STATED, MalformedLimit
 from proxy.core.policy import Policy, Tunnel
 from proxy.core.reasons import Reason, outcome_without_connection
 from proxy.core.routing import Router
-from proxy.core.target import Origin, Target, split_authority
+from proxy.core.target import DEFAULT_PORTS, Origin, Target, split_authority
 from proxy.dataplane.consider import NOWHERE, Considered, limits_of, weighed
 from proxy.dataplane.plane import Plane
-from proxy.dataplane.relay import Relay
 from proxy.dataplane.step import Step
+from proxy.dataplane.tunnelled import LateTunnel, OpenTunnel
 from proxy.dataplane.ways import names_sidecar
 from proxy.net.connection import UpstreamConnection
 from proxy.net.errors import DialError
@@ -87,9 +88,12 @@ def denial(rules: Tunnel, host: str, port: int) -> str:
 
 
 class Connect(Step):
-    """A CONNECT request. Has the face of a `call.Call` towards its client."""
+    """A CONNECT request. Has the face of a `call.Call` towards its client.
 
-    __slots__ = ("_ticket", "client")
+    It is counted, and so is the budget that it opens, when it is known to be opaque, or has failed.
+    """
+
+    __slots__ = ("_counted", "_opens", "_ticket", "client")
 
     def __init__(self, plane: Plane, client: Client, head: RequestHead, arrival: int) -> None:
         """Take the head; nothing happens before `begin`."""
@@ -97,11 +101,12 @@ class Connect(Step):
         self.kind = Kind.OPAQUE
         self.client = client
         self._ticket: Ticket | None = None
+        self._opens = False
+        self._counted = False
 
     def begin(self) -> None:
         """Consider the tunnel; the connection is opened when the request has ended."""
         plane = self.plane
-        plane.observer.opaque("connect")
         case = consider_tunnel(
             self.policy, plane.router, plane.budgets, plane.own, self.head, None, self.arrival, self.record_id
         )
@@ -115,19 +120,63 @@ class Connect(Step):
             self.client.alarm.clear()
 
     def on_request_end(self) -> None:
-        """Open the connection."""
-        self._ticket = self.plane.pool.request(self.case.target.origin, self)
+        """Open the connection, unless the route speaks TLS with that place, and so on another port."""
+        origin, plane = self.case.target.origin, self.plane
+        plain = origin.port == DEFAULT_PORTS["http"]
+        if plain and plane.router.by_target(origin.host, "/", "GET").originate_tls:
+            # In the next turn: what came together with the CONNECT has yet to be taken from the parser.
+            plane.loop.call_soon(self._listen_late)
+        else:
+            self._ticket = plane.pool.request(origin, self)
+
+    def _listen_late(self) -> None:
+        if not self.ended:
+            self._listen(LateTunnel(self, self.client.transport))
 
     def on_connection(self, connection: UpstreamConnection) -> None:
-        """Tell the client, and relay."""
+        """The tunnel stands."""
         self._ticket = None
         self.phase = Phase.SENT
         self.sent_at = self.plane.clock()
-        connection.begin(self, "CONNECT")
-        annotated = self.annotation("in_progress", self.sent_at, None, None)
+        self._listen(OpenTunnel(self, self.client.transport, connection))
+
+    def _listen(self, tunnel: OpenTunnel) -> None:
+        """Tell the client, and listen to what comes through the tunnel."""
+        annotated = self.annotation("in_progress", self.plane.clock(), None, None)
         head = response_head(200, "Connection established", annotated)
-        transport = self.client.transport
-        Relay(self, transport, connection).start(self.client.hand_over(), head)
+        client = self.client
+        tunnel.listen(client.hand_over(), head, client_ended=client.half_closed)
+
+    def take(self, case: Considered) -> bool:
+        """Take what was decided. That it opens a budget is told later, if it does."""
+        self._opens = case.opened
+        return super().take(case._replace(opened=False))
+
+    def count(self) -> None:
+        """Count it as opaque."""
+        self._counted = True
+        self.plane.observer.opaque("connect")
+        if self._opens:
+            self.plane.observer.budget_opened()
+
+    def withdraw(self) -> None:
+        """Leave no record, and no trace in the budget: it was no call, but the way for those that come through it."""
+        self.ended = True
+        plane, budget = self.plane, self.case.budget
+        plane.in_flight -= 1
+        if budget is None:
+            return
+        plane.budgets.withdraw(budget, self.stage, self.case.limits.phase, plane.clock())
+        if budget.steps == self.number:
+            budget.steps -= 1
+        if self._opens and not budget.lone:
+            plane.observer.budget_opened()
+
+    def finish(self, outcome: Outcome, reason: str | None, now: int) -> None:
+        """Leave the record."""
+        if not self._counted:
+            self.count()
+        super().finish(outcome, reason, now)
 
     def on_dial_failed(self, error: DialError) -> None:
         """There is no connection."""

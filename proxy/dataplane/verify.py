@@ -317,4 +317,7 @@ def _target_of(record: WriteRecord, route: Route) -> Target | None:
     if scheme not in DEFAULT_PORTS:
         return None
     named = authority.removesuffix(f":{DEFAULT_PORTS[scheme]}")
-    return Target(Origin(scheme, host, port, None, route.ca if scheme == "https" else None), named, "")
+    other = record.target.partition("://")[2].partition("/")[0].rpartition("@")[0] or None
+    ca = route.ca if scheme == "https" else None
+    tunnelled = other is not None and scheme == "http"
+    return Target(Origin(scheme, host, port, None, ca, tunnelled), named, "", other)

@@ -2,10 +2,11 @@
 
 * absolute form: the sidecar is used as a forward proxy; `https://` is spoken for the caller;
 * origin form on a connection that iptables redirected: the original destination is where it goes;
+* origin form in a tunnel: the place that the CONNECT named is where it goes, and which route it takes;
 * origin form under the prefix of a base-URL route: the prefix is taken off, the rest goes to the route's upstream;
 * origin form with another host's name in `Host`: forwarded by that name.
 
-CONNECT has its own file, `tunnel`. A pure module: it looks at the request, and opens nothing.
+CONNECT itself has its own file, `tunnel`. A pure module: it looks at the request, and opens nothing.
 """
 
 from __future__ import annotations
@@ -45,12 +46,18 @@ def names_sidecar(own: OwnPorts, host: str, port: int) -> bool:
     return own.leads_back("127.0.0.1" if host == "localhost" else host, port)
 
 
-def way_in(head: RequestHead, original: tuple[str, int] | None, router: Router, own: OwnPorts) -> Arrival:
-    """Return where a request goes. `original`: the destination that iptables took it from. Raises BadTarget."""
+def way_in(head: RequestHead, place: Origin | None, router: Router, own: OwnPorts) -> Arrival:
+    """Return where a request goes. Raises BadTarget.
+
+    `place`: where its connection leads. It has an address where iptables took it from there, and none where a CONNECT has
+    asked for it.
+    """
     try:
+        if place is not None and place.address is None:
+            return _tunnelled(head, place, router)
         if head.target.startswith("/") or head.target == "*":
-            if original is not None:
-                return _redirected(head, original, router)
+            if place is not None:
+                return _redirected(head, place, router)
             return _by_prefix(head, router) or _by_host(head, router, own)
         # Some clients ask for a WebSocket by its own name (aiohttp): on the wire it begins as HTTP.
         target = _WEB_SOCKET.sub("http", head.target)
@@ -75,23 +82,46 @@ def _arrive(
     method: str,
     router: Router,
     address: str | None = None,
+    tunnelled: bool = False,
 ) -> Arrival:
     route = router.by_target(host, path, method)
     if route.originate_tls and scheme == "http":
-        scheme = "https"
+        scheme, tunnelled = "https", False
         if port == DEFAULT_PORTS["http"]:
             port = DEFAULT_PORTS["https"]
             authority = authority.removesuffix(":80")
     ca = route.ca if scheme == "https" else None
-    return Arrival(Target(Origin(scheme, host, port, address, ca), authority, path), route)
+    return Arrival(Target(Origin(scheme, host, port, address, ca, tunnelled), authority, path), route)
 
 
-def _redirected(head: RequestHead, original: tuple[str, int], router: Router) -> Arrival:
-    address, port = original
-    shown = f"[{address}]" if ":" in address else address
-    authority = (head.get(b"host") or b"").decode("latin-1") or f"{shown}:{port}"
-    host, _ = split_authority(authority, port)
-    return _arrive("http", host, port, authority, head.target, head.method, router, address)
+def _redirected(head: RequestHead, place: Origin, router: Router) -> Arrival:
+    authority = _host(head) or _name(place.host, place.port)
+    host, _ = split_authority(authority, place.port)
+    return _arrive("http", host, place.port, authority, head.target, head.method, router, place.address)
+
+
+def _tunnelled(head: RequestHead, place: Origin, router: Router) -> Arrival:
+    """Return the way of a request that came through a tunnel: to where the tunnel leads, and nowhere else.
+
+    The CONNECT has named the place, so its name is what counts for the route. `Host` may be another name for it (a virtual
+    host that was asked for by its address), and is passed on; it chooses neither the place nor the route, and
+    whatever is known of writes under the one name says nothing of those under the other.
+    """
+    default, path = DEFAULT_PORTS["http"], head.target
+    own = _name(place.host, place.port).removesuffix(f":{default}")
+    named = _host(head) or own
+    if not (path.startswith("/") or path == "*"):
+        scheme, named, path = split_url(_WEB_SOCKET.sub("http", path))
+        if scheme != "http" or split_authority(named, default) != (place.host, place.port):
+            raise ValueError(
+                f"through a tunnel to {own} nothing else can be asked for; open one to that place"
+            )
+    same = split_authority(named, default) == (place.host, place.port)
+    authority = named if same else own
+    target, route = _arrive(
+        "http", place.host, place.port, authority, path, head.method, router, tunnelled=True
+    )
+    return Arrival(target if same else target._replace(host=named), route)
 
 
 def _by_prefix(head: RequestHead, router: Router, path: str | None = None) -> Arrival | None:
@@ -103,16 +133,14 @@ def _by_prefix(head: RequestHead, router: Router, path: str | None = None) -> Ar
     rest = path[len(route.prefix) :]
     if not (upstream.path or rest.startswith("/")):
         rest = "/" + rest
-    default = upstream.port == DEFAULT_PORTS[upstream.scheme]
-    name = f"[{upstream.host}]" if ":" in upstream.host else upstream.host
-    authority = name if default else f"{name}:{upstream.port}"
+    authority = _name(upstream.host, upstream.port).removesuffix(f":{DEFAULT_PORTS[upstream.scheme]}")
     ca = route.ca if upstream.scheme == "https" else None
     origin = Origin(upstream.scheme, upstream.host, upstream.port, None, ca)
     return Arrival(Target(origin, authority, upstream.path + rest), route)
 
 
 def _by_host(head: RequestHead, router: Router, own: OwnPorts) -> Arrival:
-    authority = (head.get(b"host") or b"").decode("latin-1")
+    authority = _host(head)
     if not authority:
         raise ValueError(
             "it has neither an absolute target nor a Host field; use the sidecar as an HTTP proxy"
@@ -121,6 +149,14 @@ def _by_host(head: RequestHead, router: Router, own: OwnPorts) -> Arrival:
     if names_sidecar(own, host, port):
         raise _loop(authority, head.target)
     return _arrive("http", host, port, authority, head.target, head.method, router)
+
+
+def _host(head: RequestHead) -> str:
+    return (head.get(b"host") or b"").decode("latin-1")
+
+
+def _name(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _loop(authority: str, path: str) -> BadTarget:

@@ -178,6 +178,16 @@ class UpstreamConnection(asyncio.Protocol):
         except OSError:
             return False
 
+    def listen(self, sink: Sink) -> None:
+        """Tell a sink whatever the other side says of its own accord, now and before. Nothing has been asked of it yet."""
+        self._sink = sink
+        self.upgrade()
+
+    def stop_listening(self) -> None:
+        """Expect HTTP again: the other side has not said a word."""
+        self._sink = None
+        self._raw = False
+
     def hand_over(self, sink: Sink) -> None:
         """Let another sink hear the rest of this exchange."""
         self._sink = sink

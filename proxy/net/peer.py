@@ -14,6 +14,8 @@ import socket
 import struct
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from proxy.net.own import is_local, unmapped
@@ -24,6 +26,7 @@ _NLM_F_REQUEST: Final = 1
 _NLMSG_ERROR: Final = 2
 _TCP_LISTEN: Final = 10
 _ALL_STATES: Final = 0xFFFFFFFF
+_DESCRIPTORS: Final = Path("/proc/self/fd")
 _NO_COOKIE: Final = 0xFFFFFFFF
 
 _HEADER: Final = struct.Struct("=IHHII")  # nlmsghdr: length, type, flags, sequence, port id
@@ -42,6 +45,7 @@ class _End(NamedTuple):
 
     state: int
     inode: int
+    user: int
 
 
 class PeerSockets:
@@ -76,6 +80,21 @@ class PeerSockets:
         except OSError:
             return None
         return True if seen else None
+
+    def is_own(self, peer: SocketAddress | None, original: tuple[str, int]) -> bool | None:
+        """Say whether the other end of a redirected connection belongs to this very process, or None where that cannot
+        be known: then the redirect does not let pass what the sidecar opens itself.
+
+        `peer` and `original` as for `has_left`; a connection that was reset has no peer any more. As cheap as that, unless
+        the other end is of a process of the same user.
+        """
+        if peer is None:
+            return None
+        try:
+            end = self._find(peer, original)
+            return None if end is None else end.user == os.geteuid() and _holds(end.inode)
+        except OSError:
+            return None
 
     def close(self) -> None:
         """Close the netlink socket; the next question would open another one."""
@@ -126,6 +145,16 @@ def _answer(kind: int, data: bytes) -> _End | None:
         if -negative == errno.ENOENT:
             return None
         raise OSError(-negative, os.strerror(-negative))
-    _, state, _, _, _, _, _, _, _, inode = _ANSWER.unpack_from(data, _HEADER.size)
+    _, state, _, _, _, _, _, _, user, inode = _ANSWER.unpack_from(data, _HEADER.size)
     # A listener on the same port is found when the connection itself is not there any more.
-    return None if state == _TCP_LISTEN else _End(state, inode)
+    return None if state == _TCP_LISTEN else _End(state, inode, user)
+
+
+def _holds(inode: int) -> bool:
+    """Say whether this process has a socket open. Raises OSError where the kernel does not list its descriptors."""
+    socket = Path(f"socket:[{inode}]")
+    for descriptor in _DESCRIPTORS.iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            if descriptor.readlink() == socket:
+                return True
+    return False

@@ -129,6 +129,29 @@ class Pool:
         if self._sweeper is None:
             self._sweeper = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
 
+    def adopt(self, connection: UpstreamConnection, origin: Origin) -> None:
+        """Keep a connection that was opened for another origin, and on which nobody has spoken, for the calls to this one.
+
+        It has lain idle since it was opened, and takes its place among the idle ones by that. One that cannot be used, or
+        for which there is no room, is dropped.
+        """
+        room = self._bounds().max
+        site = self._sites.get(origin)
+        unfit = self._closed or connection.closed or connection.early
+        if unfit or (site is not None and site.total + site.opening >= room):
+            connection.abort()
+            return
+        self._lost(connection)
+        connection.stop_listening()
+        connection.origin = origin
+        connection.uses += 1
+        site = self._sites.setdefault(origin, Site())
+        site.total += 1
+        fresher = sum(other.idle_since > connection.idle_since for other in site.idle)
+        site.idle.insert(len(site.idle) - fresher, connection)
+        if self._sweeper is None:
+            self._sweeper = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
+
     def counts(self) -> dict[str, int]:
         """Return how many connections are idle, active and being opened."""
         idle = sum(len(site.idle) for site in self._sites.values())
@@ -197,7 +220,9 @@ class Pool:
         origin = ticket.origin
         try:
             dialled = await self._dialer.dial(
-                origin, lambda: UpstreamConnection(origin, self._lost), tunnel=origin.scheme == "tcp"
+                origin,
+                lambda: UpstreamConnection(origin, self._lost),
+                tunnel=origin.tunnelled or origin.scheme == "tcp",
             )
         except asyncio.CancelledError:
             if not ticket.cancelled:

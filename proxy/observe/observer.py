@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from proxy.core.entry import EntryRecord
 from proxy.core.step import StepRecord
+from proxy.core.writes import WriteRecord
 from proxy.observe.metrics import Metrics
 from proxy.observe.steplog import StepLog
 
@@ -34,3 +35,27 @@ class Observer:
     def entry(self, record: EntryRecord) -> None:
         """Take the record of an entry request that has ended."""
         self._log.event("entry", **record._asdict())
+
+    def settled(self, record: WriteRecord) -> None:
+        """Take what has come of a write: the log outlives the pod, and the journal in it does not."""
+        self._write_event("write_settled", record)
+
+    def left(self, record: WriteRecord) -> None:
+        """Take a write that is still uncertain when the sidecar stops."""
+        self._write_event("write_unresolved", record)
+
+    def _write_event(self, name: str, record: WriteRecord) -> None:
+        self._log.event(
+            name,
+            record=record.id,
+            budget_id=record.budget_id,
+            step=record.step,
+            route=record.route,
+            method=record.method,
+            target=record.target,
+            key=record.key,
+            opened_at=record.opened_at,
+            state=record.state,
+            by=record.resolved_by or None,
+            status=record.answer.status if record.answer is not None else None,
+        )

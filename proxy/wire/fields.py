@@ -116,6 +116,12 @@ def via(head: RequestHead | ResponseHead, pseudonym: bytes) -> bytes:
     return b"Via: 1.%d %b\r\n" % (head.minor, pseudonym)
 
 
+def has_passed(head: RequestHead, pseudonym: bytes) -> bool:
+    """Say whether a message names this hop among those that it has passed."""
+    passed = head.index.get(b"via")
+    return passed is not None and any(hop.split()[1:2] == [pseudonym] for hop in passed.split(b","))
+
+
 def relayed_trailers(fields: Iterable[Field]) -> list[Field]:
     """Give the trailer fields that may be passed on; `Budget-*` is for this hop to say."""
     return [

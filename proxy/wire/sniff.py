@@ -1,4 +1,4 @@
-"""What a connection speaks, told from its first bytes: a redirected connection may speak anything."""
+"""What a connection speaks, told from its first bytes: a redirected connection, or a tunnel, may speak anything."""
 
 from __future__ import annotations
 
@@ -42,6 +42,21 @@ def sniff(data: bytes) -> Sniffed:
     if _PREFACE.startswith(data):
         return Sniffed.NEED_MORE
     return _sniff_text(data)
+
+
+def sniff_in_tunnel(data: bytes) -> Sniffed:
+    """The same of what comes through a tunnel, where HTTP is only what can be meant for the tunnel's other end.
+
+    A request that asks for anything but a path (RFC 9112 §3.2) is meant for a proxy there, and is that one's business.
+    """
+    sniffed = sniff(data)
+    start = methods.START.match(data)
+    if sniffed is not Sniffed.HTTP1 or start is None:
+        return sniffed
+    target = data[start.end() : start.end() + 1]
+    if not target:
+        return Sniffed.NEED_MORE
+    return Sniffed.HTTP1 if target in b"/*" else Sniffed.OTHER
 
 
 def _sniff_text(data: bytes) -> Sniffed:

@@ -67,7 +67,7 @@ def test_no_reply_for_another() -> None:
                 if told.status == 200:
                     expected = f"<{path}>".encode() * 200
                     assert expected.startswith(told.body), "not a byte that is anybody else's"
-                    assert told.complete == (told.body == expected)
+                    assert not told.complete or told.body == expected  # its last chunk may have come too late
                 whole += told.status == 200 and told.complete
                 cut += not (told.status == 200 and told.complete)
                 if not told.complete or told.get("connection") == "close":

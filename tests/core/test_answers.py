@@ -124,6 +124,7 @@ CONTRACT = {
     "dead letter": (Outcome.REFUSED, Reason.DEAD_LETTERED, Kind.WRITE, Phase.NOT_SENT, 424, False),
     "no journal": (Outcome.REFUSED, Reason.JOURNAL_UNAVAILABLE, Kind.WRITE, Phase.NOT_SENT, 503, False),
     "loop": (Outcome.REFUSED, Reason.LOOP, Kind.READ, Phase.NOT_SENT, 508, False),
+    "redirect loop": (Outcome.REFUSED, Reason.REDIRECT_LOOP, Kind.WRITE, Phase.NOT_SENT, 508, False),
     "malformed": (Outcome.REFUSED, Reason.MALFORMED, Kind.READ, Phase.NOT_SENT, 400, False),
     "write cut while sending": (
         Outcome.DEADLINE_EXCEEDED,
@@ -233,6 +234,7 @@ def test_statuses_are_configurable() -> None:
         (Reason.TUNNEL_DENIED, "policy"),
         (Reason.DEAD_LETTERED, "someone decides"),
         (Reason.SHUTTING_DOWN, "stopping"),
+        (Reason.REDIRECT_LOOP, "exempt the sidecar's user"),
         (Reason.UNRESOLVED_WRITE, "Budget-Retry: confirmed"),
         (Reason.BUDGET_EXHAUSTED, "under this budget"),
     ],

@@ -181,6 +181,14 @@ def test_a_target_in_full_and_as_shown() -> None:
     assert target.shown == "https://api.example.com/v1?key=…"
 
 
+def test_a_place_that_is_asked_under_another_name() -> None:
+    """It is another unit than the place under its own, and the record says both."""
+    own = Target(Origin("http", "10.0.0.5", 80), "10.0.0.5", "/v1/@me?key=s3cret")
+    other = own._replace(host="shop")
+    assert other.url == "http://shop@10.0.0.5/v1/@me?key=s3cret" != own.url
+    assert other.shown == "http://shop@10.0.0.5/v1/@me?key=…"
+
+
 @pytest.mark.parametrize(
     ("path", "shown"),
     [

@@ -60,6 +60,7 @@ class Story:
         self.given_back: Counter[UpstreamConnection] = Counter()
         self.handed_out: Counter[UpstreamConnection] = Counter()
         self.made = 0
+        self.tunnels: set[FakeClient] = set()
         self._watch_pool()
 
     def _watch_pool(self) -> None:
@@ -75,8 +76,15 @@ class Story:
 
         pool.give_back = watched  # type: ignore[method-assign]
 
-    def request(self, draw: Draw) -> bytes:
-        """Draw a request."""
+    def tunnel(self) -> None:
+        """A client comes, and asks for a tunnel."""
+        self.made += 1
+        client = self.world.client()
+        self.tunnels.add(client)
+        client.sends(request("CONNECT", "tool:80"))
+
+    def request(self, draw: Draw, client: FakeClient | None = None) -> bytes:
+        """Draw a request; who has a tunnel asks in it as he would ask the tool."""
         self.made += 1
         method = draw(st.sampled_from(METHODS))
         body = b"" if method in ("GET", "HEAD", "DELETE") else b'{"n": %d}' % self.made
@@ -84,6 +92,8 @@ class Story:
         if body and draw(st.booleans()):
             fields |= {"Transfer_Encoding": "chunked"}
             body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+        if client in self.tunnels:
+            return request(method, f"/{self.made}", body, Host="tool", version=draw(_VERSIONS), **fields)
         return request(method, f"http://tool/{self.made}", body, version=draw(_VERSIONS), **fields)
 
     def check(self) -> None:
@@ -171,10 +181,13 @@ def _events(story: Story, draw: Draw) -> dict[str, Callable[[], object]]:
     }
     if len(world.clients) < 4:
         events["a client comes"] = world.client
+        events["a tunnel is asked for"] = story.tunnel
     if clients:
         client = draw(st.sampled_from(clients))
-        events["a request"] = lambda: _send(client, story.request(draw), draw)
-        events["two requests"] = lambda: _send(client, story.request(draw) + story.request(draw), draw)
+        events["a request"] = lambda: _send(client, story.request(draw, client), draw)
+        events["two requests"] = lambda: _send(
+            client, story.request(draw, client) + story.request(draw, client), draw
+        )
         events["garbage"] = lambda: client.sends(b"\0 / HTTP\r\n\r\n")
         events["half-close"] = client.ends
         events["half-close of who has gone"] = lambda: _gone(world, client)
@@ -218,7 +231,11 @@ def policies(draw: st.DrawFn) -> Policy:
     """Policies that make different things happen."""
     return Policy(
         mode=draw(st.sampled_from([Mode.ENFORCE, Mode.ENFORCE, Mode.ENFORCE, Mode.OBSERVE])),
-        fallback=Route("fallback", cap=draw(st.sampled_from([None, 100 * MILLISECOND]))),
+        fallback=Route(
+            "fallback",
+            cap=draw(st.sampled_from([None, 100 * MILLISECOND])),
+            originate_tls=draw(st.sampled_from([False, False, False, True])),
+        ),
         writes=Writes(
             fingerprint_bytes=draw(st.sampled_from([0, 1_000_000])),
             linger=draw(st.sampled_from([0, 50 * MILLISECOND])),

@@ -263,6 +263,7 @@ def test_a_late_answer_is_kept() -> None:
     world.upstream().answers(b"it happened", 201, Set_Cookie="secret")
     (written,) = world.journal.kept.values()
     assert (written.state, written.resolved_by) == ("reported", "late answer")
+    assert world.observed.settlements == [(written.id, "reported")]
     assert written.answer is not None
     assert (written.answer.status, written.answer.body) == (201, b"it happened")
     assert written.answer.elapsed_ms == 300

@@ -10,6 +10,7 @@ import pytest
 
 from proxy.core.calls import Kind
 from proxy.core.policy import Connections, Guard, Idempotency, Upstream, Verify
+from proxy.core.target import Origin
 from proxy.core.units import MILLISECOND
 from proxy.core.writes import WriteEvent, WriteState
 from tests.dataplane.doubts import NO, YES, at_rest, doubt, last, questions, state, verifying, writes
@@ -248,7 +249,7 @@ def test_a_base_url_route_asks_where_it_leads() -> None:
     world.upstream().breaks_off()
     assert client.statuses == [424]
     assert last(world).heads[0].startswith(b"GET /v2/orders?key=k HTTP/1.1\r\nHost: api.internal:8443\r\n")
-    assert last(world).origin == ("https", "api.internal", 8443, None, "/ca.pem")
+    assert last(world).origin == Origin("https", "api.internal", 8443, None, "/ca.pem")
 
 
 def test_tls_that_the_sidecar_originates_is_spoken_for_the_question_too() -> None:

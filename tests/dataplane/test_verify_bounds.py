@@ -10,6 +10,7 @@ import pytest
 
 from proxy.core.calls import Phase
 from proxy.core.policy import Idempotency, Policy, Route, Upstream, Verify
+from proxy.core.target import Origin
 from proxy.core.writes import WriteBook, WriteEvent, WriteRecord, WriteState
 from proxy.dataplane.verify import MOST_AT_ONCE
 from tests.dataplane.doubts import NO, VERIFY, YES, at_rest, doubt, last, questions, state, verifying
@@ -264,7 +265,7 @@ def test_it_is_asked_where_the_write_went(origin: str) -> None:
     """Its record says so."""
     scheme, host, port, authority = ORIGINS[origin]
     world = resumed(record(origin=origin), Route("orders", verify=VERIFY, ca="/ca.pem"))
-    assert last(world).origin == (scheme, host, port, None, "/ca.pem" if scheme == "https" else None)
+    assert last(world).origin == Origin(scheme, host, port, None, "/ca.pem" if scheme == "https" else None)
     assert last(world).field("Host") == authority
 
 

@@ -31,7 +31,7 @@ from proxy.core.step import StepRecord
 from proxy.core.target import Origin
 from proxy.core.units import MILLISECOND
 from proxy.core.verdict import Verdict
-from proxy.core.writes import WriteBook, WriteRecord
+from proxy.core.writes import WriteBook, WriteRecord, WriteState
 from proxy.dataplane.call import Call
 from proxy.dataplane.client import Client
 from proxy.dataplane.entry import Entry
@@ -329,10 +329,13 @@ class FakeClient:
 
 
 class FakeUpstream:
-    """A tool's end of a connection from the sidecar."""
+    """A tool's end of a connection from the sidecar. `tunnel`: its bytes are not the sidecar's own."""
 
-    def __init__(self, world: World, origin: Origin, protocol: UpstreamConnection) -> None:
+    def __init__(
+        self, world: World, origin: Origin, protocol: UpstreamConnection, *, tunnel: bool = False
+    ) -> None:
         self.origin = origin
+        self.tunnel = tunnel
         self.transport = Transport(world.loop, None)
         self.transport.set_protocol(protocol)
         self.connection = protocol
@@ -374,7 +377,9 @@ class FakeUpstream:
 
 
 class FakeDialer:
-    """Opens connections at once; while `held`, only when told; and to nobody in `refused`."""
+    """Opens connections at once; while `held`, only when told; and to nobody in `refused`. `early` is what each one says
+    before it is asked.
+    """
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -382,6 +387,7 @@ class FakeDialer:
         self.refused: set[str] = set()
         self.inside = True
         self.via_parent = False
+        self.early = b""
         self.asked = 0
         self.waiting: deque[asyncio.Future[None]] = deque()
 
@@ -396,9 +402,11 @@ class FakeDialer:
         if origin.host in self.refused:
             raise DialError(Reason.CONNECTION_REFUSED, f"{origin} refuses connections.")
         protocol = factory()
-        upstream = FakeUpstream(self._world, origin, protocol)
+        upstream = FakeUpstream(self._world, origin, protocol, tunnel=tunnel)
         protocol.connection_made(upstream.transport)
         self._world.upstreams.append(upstream)
+        if self.early:
+            protocol.data_received(self.early)
         return Dialled(upstream.transport, protocol, "127.0.0.1", self.inside, self.via_parent)
 
     def release(self) -> None:
@@ -463,6 +471,10 @@ class Kernel(PeerSockets):
     def __init__(self) -> None:
         super().__init__()
         self.left: bool | None = False
+        self.own: bool | None = False
+
+    def is_own(self, peer: Any, original: tuple[str, int]) -> bool | None:
+        return self.own
 
     def has_left(self, local: Any, peer: Any, original: tuple[str, int] | None = None) -> bool | None:
         return self.left
@@ -483,12 +495,16 @@ class Observed:
         self.withheld: list[str] = []
         self.joins: list[str] = []
         self.verifications: list[str] = []
+        self.settlements: list[tuple[str, WriteState]] = []
 
     def step(self, record: StepRecord) -> None:
         self.records.append(record)
 
     def entry(self, record: EntryRecord) -> None:
         self.entries.append(record)
+
+    def settled(self, record: WriteRecord) -> None:
+        self.settlements.append((record.id, record.state))
 
     def malformed(self, reason: str) -> None:
         self.faults.append(reason)

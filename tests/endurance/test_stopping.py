@@ -89,6 +89,28 @@ def test_late_answer_while_draining(threads: ThreadPoolExecutor) -> None:
         assert (known["state"], known["answer"]["body"]) == ("reported", "done")
 
 
+def test_the_log_alone_tells_what_became_of_each_uncertain_write(threads: ThreadPoolExecutor) -> None:
+    """In a pod that is evicted the journal goes with its volume: what its callers were told is then in the log alone."""
+    with Upstream() as upstream, Sidecar("fallback: {cap: 100ms}\nwrites: {linger: 1s}") as sidecar:
+        late = begun(threads, sidecar, upstream, "POST", "/late", answer(b"done", after=0.5)).result()
+        lost = begun(threads, sidecar, upstream, "POST", "/lost", stall()).result()
+        assert sidecar.stop() == 0
+        told = {event["record"]: event for event in sidecar.events if event["event"].startswith("write_")}
+        assert told.keys() == {late.record, lost.record}
+        settled, left = told[late.record], told[lost.record]
+        assert (settled["event"], settled["state"], settled["by"], settled["status"]) == (
+            "write_settled",
+            "reported",
+            "late answer",
+            200,
+        )
+        assert (left["event"], left["state"], left["target"]) == (
+            "write_unresolved",
+            "uncertain",
+            upstream.url("/lost"),
+        )
+
+
 def test_nothing_is_left_behind() -> None:
     """One whole journal file, no half-written log, and the ports free again."""
     with Upstream(answer()) as upstream:

@@ -6,6 +6,7 @@ import ssl
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,8 @@ from tests.support.behaviours import answer, echo, stall
 from tests.support.callers import Caller, call, chunked, render
 from tests.support.ports import free_port
 from tests.support.upstream import Upstream
-from tests.support.waiting import now_ms
-from tests.ways.apart import UID, Redirected
+from tests.support.waiting import eventually, now_ms
+from tests.ways.apart import UID, Redirected, Space
 from tests.ways.redirection import CAP, CLIENT_HELLO, FIRST, opaque_ones, shown, to
 from tests.ways.tunnels import reset_when_spoken_to
 
@@ -213,6 +214,45 @@ def test_a_loop_ends_at_once(led: Redirected, inside: str, port: str) -> None:
             assert now_ms() - begun < FIRST + 1000
         *_, record = opaque_ones(led, *place, number)
         assert (record["outcome"], record["reason"]) == ("refused", "loop")
+
+
+@pytest.fixture(scope="module")
+def led_in_a_circle(space: Space) -> Iterator[Redirected]:
+    """A sidecar whose own user is not exempt, so that all that it opens comes back to it."""
+    with space.sidecar(uid=UID + 1) as sidecar:
+        yield sidecar
+        sidecar.at_rest()
+        assert not sidecar.faults
+
+
+def test_a_redirect_loop_ends_at_once(led_in_a_circle: Redirected) -> None:
+    """After one round, whatever is spoken; who speaks HTTP is told what is to be done about it."""
+    led_in_a_circle.at_rest()
+    before = led_in_a_circle.open_files()
+    for place in ((led_in_a_circle.inside, 8080), (led_in_a_circle.inside6, 8080)):
+        with Caller(place) as caller:
+            told = caller.request("POST", "/x", {"Host": "tool.example"}, b"{}").answer("POST")
+            assert (told.status, told.problem["reason"], told.problem["effect"]) == (
+                508,
+                "redirect_loop",
+                "none",
+            )
+            assert f"user id ({UID + 1})" in told.problem["detail"]
+            assert told.after < 1000
+            first = led_in_a_circle.record(told.record)
+            second = led_in_a_circle.record(told.problem["record"])
+            assert (first["outcome"], first["status"]) == ("completed", 508)
+            assert (second["outcome"], second["reason"]) == ("refused", "redirect_loop")
+        for number, said in enumerate((b"*1\r\n$4\r\nPING\r\n", CLIENT_HELLO, b""), start=1):
+            with Caller(place) as caller:
+                begun = now_ms()
+                assert caller.send(said).rest() == b""
+                assert caller.ended_by == "reset" or not said
+                assert now_ms() - begun < 2 * FIRST + 1000
+            records = opaque_ones(led_in_a_circle, *place, 2 * number)
+            assert [record["reason"] for record in records].count("redirect_loop") == number
+    led_in_a_circle.at_rest()
+    eventually(lambda: led_in_a_circle.open_files() <= before + 2, what="as many descriptors as before")
 
 
 def test_the_sidecars_own_user_is_let_through(led: Redirected, inside: str) -> None:

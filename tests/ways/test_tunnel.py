@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -188,14 +189,22 @@ def test_no_tunnel_to_the_sidecar(sidecar: Sidecar, host: str, port: str) -> Non
 
 
 def test_tunnels_are_counted(sidecar: Sidecar) -> None:
-    """Apart from other calls, so that it is seen what escapes."""
-    name = 'waterclock_opaque_connections_total{way="connect"}'
-    before = sidecar.samples().get(name, 0)
-    with Upstream(talk=echo) as upstream:
-        tunnels = [Tunnel(sidecar, upstream.authority) for _ in range(5)]
+    """Apart from other calls, so that it is seen what escapes; once it is known that it does."""
+    total, active = (
+        'waterclock_opaque_connections_total{way="connect"}',
+        "waterclock_opaque_connections_active",
+    )
+    before = sidecar.samples().get(total, 0)
+    with Upstream(talk=echo) as upstream, contextlib.ExitStack() as opened:
+        tunnels = [opened.enter_context(Tunnel(sidecar, upstream.authority)) for _ in range(5)]
         samples = sidecar.samples()
-        assert samples[name] == before + 5
-        assert samples["waterclock_opaque_connections_active"] == 5
+        assert (samples.get(total, 0), samples[active]) == (before, 0)
+        assert samples["waterclock_steps_in_flight"] == 5
+        for tunnel in tunnels:
+            tunnel.add(b"\0")
+            assert tunnel.exactly(1) == b"\0"
+        samples = sidecar.samples()
+        assert (samples[total], samples[active]) == (before + 5, 5)
         assert samples["waterclock_steps_in_flight"] == 5
         for tunnel in tunnels:
             tunnel.leave()

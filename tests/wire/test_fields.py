@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proxy.wire.events import RequestHead
-from proxy.wire.fields import HOP_BY_HOP, dropped, relayed_trailers, via
+from proxy.wire.fields import HOP_BY_HOP, dropped, has_passed, relayed_trailers, via
 from tests.wire.feeding import read_requests
 
 
@@ -70,6 +70,22 @@ def test_via_tells_the_version_that_came_in() -> None:
     """RFC 9110 §7.6.3."""
     assert via(head(), b"waterclock") == b"Via: 1.1 waterclock\r\n"
     assert via(head(version=b"HTTP/1.0"), b"waterclock") == b"Via: 1.0 waterclock\r\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "passed"),
+    [
+        ([], False),
+        ([b"Via: 1.1 here"], True),
+        ([b"Via: 1.0 fred, HTTP/1.1 here (waterclock),1.1 there"], True),
+        ([b"Via: 1.1 there", b"via:1.1   here"], True),
+        ([b"Via: 1.1 here2, 1.1 nowhere, 1.1 (here), here"], False),
+        ([b"Via: ,, ,1.1"], False),
+    ],
+)
+def test_which_hops_a_message_has_passed(lines: list[bytes], passed: bool) -> None:
+    """RFC 9110 §7.6.3: a list of versions and names, with comments."""
+    assert has_passed(head(*lines), b"here") is passed
 
 
 def test_trailers_that_may_be_passed_on() -> None:

@@ -1,4 +1,4 @@
-"""What redirected connections turn out to speak."""
+"""What redirected connections, and tunnels, turn out to speak."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.sniff import FIRST_LINE, Sniffed, sniff
+from proxy.wire.sniff import FIRST_LINE, Sniffed, sniff, sniff_in_tunnel
 from tests.wire.feeding import byte_by_byte
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -78,3 +78,36 @@ def test_never_raises_and_never_waits_without_end(data: bytes) -> None:
     """More bytes always bring a decision."""
     assert isinstance(sniff(data), Sniffed)
     assert sniff(data + b"x" * FIRST_LINE * 2) is not Sniffed.NEED_MORE
+
+
+IN_A_TUNNEL = [
+    ("a path", b"GET /", Sniffed.HTTP1),
+    ("all of the tool", b"OPTIONS *", Sniffed.HTTP1),
+    ("after an empty line", b"\r\nPOST /v1", Sniffed.HTTP1),
+    ("an unknown method", b"LIST /v1/secret HTTP/1.1\r\n", Sniffed.HTTP1),
+    ("a method and its space", b"GET ", Sniffed.NEED_MORE),
+    ("a request to a proxy", b"GET http://a/ HTTP/1.1\r\n", Sniffed.OTHER),
+    ("a tunnel asked of a proxy", b"CONNECT a:443 HTTP/1.1\r\n", Sniffed.OTHER),
+    ("Redis by hand", b"GET k", Sniffed.OTHER),
+    ("TLS", b"\x16\x03\x03", Sniffed.TLS),
+    ("HTTP/2", PREFACE, Sniffed.H2_PREFACE),
+    ("nothing", b"", Sniffed.NEED_MORE),
+]
+
+
+@pytest.mark.parametrize(("name", "data", "expected"), IN_A_TUNNEL, ids=[name for name, _, _ in IN_A_TUNNEL])
+def test_openings_in_a_tunnel(name: str, data: bytes, expected: Sniffed) -> None:
+    """HTTP is what can be meant for its other end; at once or byte by byte."""
+    assert sniff_in_tunnel(data) is expected
+    so_far = b""
+    answers = [sniff_in_tunnel(so_far := so_far + octet) for octet in byte_by_byte(data)]
+    first = next((answer for answer in answers if answer is not Sniffed.NEED_MORE), Sniffed.NEED_MORE)
+    assert first is expected
+
+
+@given(st.binary(max_size=64))
+def test_a_tunnel_is_no_more_than_a_connection(data: bytes) -> None:
+    """What is no HTTP on a connection is none in a tunnel, and more bytes always bring a decision there too."""
+    outside, within = sniff(data), sniff_in_tunnel(data)
+    assert within is outside or outside is Sniffed.HTTP1
+    assert sniff_in_tunnel(data + b"x" * FIRST_LINE * 2) is not Sniffed.NEED_MORE
