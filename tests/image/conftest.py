@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.image.images import Image, build, configuration, must_be_able, run
+from tests.image.images import NAME, Image, build, configuration, must_be_able, run
 
 
 @pytest.fixture(scope="session")
@@ -21,3 +21,5 @@ def image() -> Iterator[Image]:
     finally:
         run("buildah", "umount", container)
         run("buildah", "rm", container)
+        if name == NAME:
+            run("buildah", "rmi", name)

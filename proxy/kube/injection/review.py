@@ -99,8 +99,10 @@ def answer(uid: str, decision: Decision) -> dict[str, Any]:
     response: dict[str, Any] = {
         "uid": uid,
         "allowed": decision.verdict is not Verdict.REFUSED,
-        "auditAnnotations": {"verdict": str(decision.verdict), "reason": decision.reason},
     }
+    if decision.reason is not Reason.ALREADY_INJECTED:
+        # Asked once more about its own work (reinvocationPolicy), it may not overwrite what it said the first time.
+        response["auditAnnotations"] = {"verdict": str(decision.verdict), "reason": decision.reason}
     if decision.verdict is Verdict.REFUSED:
         code, reason = STATUS.get(decision.reason, _FORBIDDEN)
         message = f"waterclock: {decision.reason}: {decision.message}"

@@ -31,6 +31,7 @@ from tests.support.upstream import Upstream
 from tests.ways.apart import apart, run
 
 PORT, SAFE_PORT = free_port(), free_port()
+PATIENCE_SECONDS: Final = 30.0
 NAMED: Final = {
     "tool.example": "10.77.0.2",
     "named.example": "10.77.0.3",
@@ -130,14 +131,19 @@ class Pod:
         command = [str(built(self.folder)), *program.command] if program.go else [*map(str, program.command)]
         said = ""
         for some in [[url] for url in urls] if program.of_one else [urls]:
-            ended = subprocess.run(
-                [*self._entered, *command, *some],
-                env=self.environment() | more,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            said += ended.stdout + ended.stderr
+            try:
+                ended = subprocess.run(
+                    [*self._entered, *command, *some],
+                    env=self.environment() | more,
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                    timeout=PATIENCE_SECONDS,
+                )
+            except subprocess.TimeoutExpired:  # which way it called is to be seen all the same
+                said += f"{some}: {program.name} hangs\n"
+            else:
+                said += ended.stdout + ended.stderr
         return said
 
     def watch(self, program: Program) -> Seen:

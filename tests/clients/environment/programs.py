@@ -38,9 +38,9 @@ def _installed(name: str, *words: str) -> Program:
     return Program(name, [name, *words], missing, of_one=True)
 
 
-def _python(name: str, module: str, client: str | None = None) -> Program:
+def _python(name: str, module: str, client: str | None = None, *, of_one: bool = False) -> Program:
     missing = None if importlib.util.find_spec(module.partition(".")[0]) else f"{module} is not installed"
-    return Program(name, [sys.executable, HERE / "callers.py", client or name], missing)
+    return Program(name, [sys.executable, HERE / "callers.py", client or name], missing, of_one)
 
 
 def _nodes() -> dict[str, str]:
@@ -100,7 +100,7 @@ PROGRAMS: Final = [
     _python("httpx", "httpx"),
     _python("aiohttp", "aiohttp"),
     _python("aiohttp with trust_env=True", "aiohttp"),
-    _python("websockets", "websockets"),
+    _python("websockets", "websockets", of_one=True),  # now and then it hangs at wss://
     _python("openai", "openai"),
     _python("anthropic", "anthropic"),
     _python("stripe", "stripe"),

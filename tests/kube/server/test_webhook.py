@@ -58,7 +58,7 @@ async def test_its_own_output_is_left_as_it_is(client: Client, name: str) -> Non
     response = await client.mutate(review(made))
     assert response["allowed"]
     assert "patch" not in response
-    assert response["auditAnnotations"]["reason"] == "AlreadyInjected"
+    assert "auditAnnotations" not in response  # those of the first time may not be overwritten
 
 
 async def test_a_pod_that_cannot_have_one_is_refused_with_the_remedy(client: Client) -> None:
