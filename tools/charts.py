@@ -79,7 +79,7 @@ _INTRODUCTION: Final = """\
 # The chart's values
 
 What `charts/waterclock` can be told; the page is made of its `values.yaml` by `make charts`. A value that does not stand here
-is refused, and so is a policy with a mistake, before anything is installed. [kubernetes.md](kubernetes.md) tells what it is
+is refused before anything is installed, and so is a policy with a key, word or unit that is none; `waterclock check` finds the rest. [kubernetes.md](kubernetes.md) tells what it is
 all for.
 
 ```console

@@ -189,7 +189,8 @@ def _user_id_clash(case: Case) -> str | None:
 
 def _places(pod: Pod) -> Iterator[tuple[str, Object]]:
     """Yield what may state a user id, and its name in a sentence."""
-    yield "the pod", pod.spec
+    if any(user_of(container) is None for container in pod.all_containers):
+        yield "the pod", pod.spec
     for container in pod.all_containers:
         yield f"container {quoted(container['name'])}", container
 
@@ -207,7 +208,7 @@ def _name_clash(case: Case) -> str | None:
 def _port_clash(case: Case) -> str | None:
     for container in case.pod.all_containers:
         for port in container.get("ports") or ():
-            if port.get("containerPort") in OWN_PORTS:
+            if port.get("containerPort") in OWN_PORTS and port.get("protocol", "TCP") == "TCP":
                 return (
                     f"Container {quoted(container['name'])} listens on port {port['containerPort']}; the sidecar takes "
                     f"{OWN_PORTS[0]} to {OWN_PORTS[-1]} in the pod. Let it listen on another port."

@@ -26,12 +26,13 @@ from proxy.kube.cluster import (
 )
 from proxy.kube.log import Log
 from proxy.kube.mirror import Mirror
-from proxy.kube.names import POLICY_CONFIG_MAP
+from proxy.kube.names import POLICY_CONFIG_MAP, POLICY_FILE
 from proxy.kube.ownership import owned_by
 from proxy.kube.policies.compiled import Compiled, compile_policies
 from proxy.kube.policies.config_map import Step, Wish, is_ours, next_step, written
 from proxy.kube.policies.opting import Standing, standing_of
 from proxy.kube.policies.readings import Readings
+from proxy.kube.policies.source import BUILT_IN
 from proxy.kube.policies.status import Place, new_status, telling_reason
 from proxy.observe.walltime import unix_ns
 
@@ -85,13 +86,13 @@ class Keeper:
         cluster: Cluster,
         mirrors: Mirrors,
         readings: Readings,
-        chart: Callable[[], str],
+        chart: Callable[[], str | None],
         excluded: Collection[str],
         log: Log,
         *,
         clock: Callable[[], int] = unix_ns,
     ) -> None:
-        """`chart`: the text of the chart's policy now. `clock`: Unix nanoseconds, for the times in a status."""
+        """`chart`: the text of the chart's policy now, None while no good one has been seen. `clock`: Unix nanoseconds, for the times in a status."""
         self.asked: set[str] = set()
         self._cluster = cluster
         self._mirrors = mirrors
@@ -157,7 +158,10 @@ class Keeper:
         there = [item for (place, _), item in self._mirrors.policies.objects.items() if place == namespace]
         policies = [await self._readings.of(item) for item in there]
         before = actual.get("data") or {} if actual is not None and is_ours(actual) else {}
-        return compile_policies(self._chart(), policies, before)
+        chart = self._chart()
+        if chart is None:
+            chart = before.get(POLICY_FILE, BUILT_IN)
+        return compile_policies(chart, policies, before)
 
     async def _take(
         self, step: Step, namespace: str, wish: Wish | None, actual: Object | None

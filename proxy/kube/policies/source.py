@@ -17,7 +17,11 @@ BUILT_IN: Final = "{}\n"
 
 
 class PolicySource:
-    """The file, or none for the built-in policy. `text` is the policy in force, as it is written."""
+    """The file, or none for the built-in policy. `text` is the policy in force, as it is written.
+
+    It is None as long as only faulty ones have been seen: the namespaces keep what they have then, and pods are injected
+    all the same.
+    """
 
     def __init__(
         self,
@@ -27,13 +31,21 @@ class PolicySource:
         on_reload: Callable[[bool], None] = lambda went_well: None,
         pause: Pause = asyncio.sleep,
     ) -> None:
-        """Read the policy; `on_reload` is told how each further reading went. Raises ConfigError with every fault."""
+        """Read the policy; `on_reload` is told how a reading went, of the first only a failure.
+
+        Raises ConfigError when there is no file that can be read.
+        """
         self._path = path
         self._log = log
         self._on_reload = on_reload
         self._pause = pause
         self._seen = self._identity()
-        self.text = self._read()
+        self.text: str | None = None
+        written = self._read()
+        try:
+            self.text = self._checked(written)
+        except ConfigError as error:
+            self._refuse(error)
 
     async def run(self, on_change: Callable[[], None]) -> None:
         """Follow the file until cancelled, and tell of each other text that is put in force."""
@@ -49,22 +61,29 @@ class PolicySource:
     def _reload(self) -> bool:
         """Put what the file says now in force; return whether that is something else."""
         try:
-            text = self._read()
+            text = self._checked(self._read())
         except ConfigError as error:
-            faults = [str(fault) for fault in error.faults]
-            self._log.event("policy_reload_failed", faults=faults, policy=digest(self.text))
-            self._on_reload(False)
+            self._refuse(error)
             return False
         changed, self.text = text != self.text, text
         self._log.event("policy_reloaded", policy=digest(text), changed=changed)
         self._on_reload(True)
         return changed
 
+    def _refuse(self, error: ConfigError) -> None:
+        """Say what is wrong with the file, and which policy is in force all the same."""
+        in_force = digest(self.text) if self.text is not None else None
+        self._log.event(
+            "policy_reload_failed", faults=[str(fault) for fault in error.faults], policy=in_force
+        )
+        self._on_reload(False)
+
     def _read(self) -> str:
-        """Return the text. Raises ConfigError. The files that it names are in the pods."""
-        if self._path is None:
-            return BUILT_IN
-        text = read(self._path)
+        """Return what is written. Raises ConfigError when it cannot be read."""
+        return read(self._path) if self._path is not None else BUILT_IN
+
+    def _checked(self, text: str) -> str:
+        """Return the text of a policy. Raises ConfigError with every fault. The files that it names are in the pods."""
         _ = parse(text, str(self._path), has_files=False)
         return text if text.strip() else BUILT_IN
 

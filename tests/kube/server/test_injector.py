@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from proxy.config import ConfigError
 from proxy.core.units import MILLISECOND, SECOND
 from proxy.kube.cluster import BUDGET_POLICIES, CONFIG_MAPS, LEASES, SECRETS, WEBHOOKS, ClusterError
 from proxy.kube.election import Terms
@@ -348,10 +347,18 @@ async def test_a_budget_policy_is_compiled_and_used(tmp_path: Path) -> None:
         assert "3s" in found["data"]["tight.budgetpolicy.yaml"]
 
 
-async def test_a_faulty_policy_is_told_at_the_start(tmp_path: Path) -> None:
+async def test_with_a_faulty_policy_at_the_start_pods_are_injected_all_the_same(tmp_path: Path) -> None:
+    """Whoever starts after a slip of the pen: what the namespaces have stays, and a new one gets the built-in policy."""
+    cluster = fresh_cluster()
     policy = tmp_path / "waterclock.yaml"
+    policy.write_text("budget: {default: 20s}\n")
+    async with running(tmp_path, cluster, policy=policy) as replica:
+        await until(lambda: "20s" in policy_in(replica, AGENTS))
     policy.write_text("budgets: {}\n")
-    log = StepLog(1)
-    with pytest.raises(ConfigError, match=r"did you mean budget\?"):
-        Injector(fresh_cluster(), Settings(), Place("a"), policy, log)
-    log.close()
+    async with running(tmp_path, cluster, policy=policy) as replica, replica.client() as client:
+        assert "did you mean budget?" in str(replica.log("policy_reload_failed"))
+        assert await replica.metric("waterclock_injector_policy_last_reload_successful") == 0
+        asks = pod(annotations={"waterclock.dev/inject": "enabled"})
+        assert "patch" in await client.mutate(review(asks, namespace="plain"))
+        await until(lambda: policy_in(replica, "plain") == "{}\n")
+        assert "20s" in policy_in(replica, AGENTS)
