@@ -9,7 +9,8 @@ loads what the webhook serves with.
 
 `cluster` is the API server as all of this sees it, and `client` the only file that talks to it; `mirror` keeps what is
 watched; `election` says which replica leads. `webhook` answers reviews, from what `surroundings` knows of the pod's
-namespace; `events` tells the cluster what was decided; and `injector` is the running process that puts all of it together.
+namespace; `events` tells the cluster what was decided, and `recent` keeps it from telling twice; `injector` is the
+running process that puts all of it together.
 
 Nothing here is ever imported by a sidecar; `redirect`, `names` and `injection` are light enough for its command line.
 """

@@ -27,6 +27,7 @@ from proxy.kube.injection.review import BadReview, ReviewRequest, answer, judge,
 from proxy.kube.injection.rule import decide
 from proxy.kube.log import Log
 from proxy.kube.metrics import Metrics
+from proxy.kube.recent import Recent
 from proxy.kube.settings import Settings
 from proxy.kube.surroundings import Neighbourhood, Unknown
 from proxy.kube.templates import Found, pods_in
@@ -87,6 +88,7 @@ class _Webhook:
         self._settings = means.settings
         self._metrics = means.metrics
         self._bodies = _Bodies()
+        self._recent = Recent()
 
     # -- /mutate ---------------------------------------------------------------------------------------------------
 
@@ -151,10 +153,15 @@ class _Webhook:
             return
         if decision.verdict is Verdict.INJECTED:
             self._means.injected(review.namespace)
-        if self._means.events is not None:
-            what = happening(review.object, review.namespace, review.name, decision)
-            if what is not None:
-                self._means.events.tell(what)
+        what = happening(review.object, review.namespace, review.name, decision)
+        if what is None or self._means.events is None:
+            return
+        about, now = (what.namespace, what.name, what.uid), self._means.clock()
+        if decision.verdict is Verdict.INJECTED:
+            self._recent.note(about, now)
+        elif decision.reason == Reason.ALREADY_INJECTED and self._recent.take(about, now):
+            return
+        self._means.events.tell(what)
 
     # -- /explain --------------------------------------------------------------------------------------------------
 

@@ -320,6 +320,19 @@ async def test_no_event_for_a_dry_run_nor_for_what_nobody_asked(replica: Replica
     assert only["involvedObject"]["name"] == "last"
 
 
+async def test_one_event_for_a_pod_that_the_api_server_asks_about_twice(
+    replica: Replica, client: Client
+) -> None:
+    """What it has made itself, it need not skip in public; what comes injected, it does."""
+    made = patched(KINDS["deployment"], await client.mutate(review(KINDS["deployment"])))
+    _ = await client.mutate(review(made))
+    (injected,) = await events(replica.cluster, 1)
+    _ = await client.mutate(review(made))
+    injected, skipped = await events(replica.cluster, 2)
+    assert (injected["reason"], skipped["reason"]) == ("Injected", "Skipped")
+    assert skipped["message"].startswith("AlreadyInjected")
+
+
 async def test_no_events_when_none_are_wanted(tmp_path: Path) -> None:
     async with running(tmp_path, settings=Settings(events=False)) as replica, replica.client() as client:
         await client.mutate(review(pod()))
