@@ -19,7 +19,7 @@ from proxy.core.step import StepRecord
 
 if TYPE_CHECKING:
     from proxy.core.admission import Gate
-    from proxy.core.stages import Stage
+    from proxy.core.stages import Stage, Stages
 
 
 class CallPhase(StrEnum):
@@ -39,6 +39,16 @@ class Limit(StrEnum):
     CLIENT_TIMER = "client_timer"
     FOREIGN = "foreign_limit"
 
+
+WORDS: Final[dict[Limit, str]] = {
+    Limit.NONE: "no limit",
+    Limit.ROUTE_CAP: "the cap of its route",
+    Limit.STAGE: "what was left of its stage",
+    Limit.BUDGET: "what was left of the budget",
+    Limit.CLIENT_TIMER: "the caller's own timer, less a margin",
+    Limit.FOREIGN: "a limit that the request states",
+}
+"""What each of them is called in a sentence."""
 
 BY_ENTRY: Final = "entry"
 BY_REQUEST: Final = "request"
@@ -101,7 +111,7 @@ class Budget:
         self.alarm = self.deadline
         self.told = False
         self.traces: tuple[str, ...] = ()
-        self.stages: dict[str, Stage] | None = None
+        self.stages: Stages | None = None
         self.gate: Gate | None = None
         self.kept: History | None = None
         self.only: StepRecord | None = None

@@ -67,6 +67,7 @@ class Would(StrEnum):
     CUT = "cut"
     REFUSE = "refuse"
     SHED = "shed"
+    DEGRADE = "degrade"
 
 
 def kind_of_method(method: str) -> Kind:

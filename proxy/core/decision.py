@@ -19,13 +19,14 @@ class Decision(NamedTuple):
     """What to do with a call. `refusal` None: start it. Spans are nanoseconds.
 
     `remaining`: what was left of the budget when the decision was made; None without a budget. `detail`: the
-    sentence that explains a refusal.
+    sentence that explains a refusal. `carried`: how much of the allowance earlier stages had left unused.
     """
 
     allowance: Allowance
     remaining: int | None
     refusal: Reason | None = None
     detail: str = ""
+    carried: int = 0
 
 
 UNLIMITED_STEP = Decision(UNLIMITED, None)
@@ -40,14 +41,15 @@ def decide(policy: Policy, route: Route, limits: Limits, budget: Budget | None, 
     if timer is not None:
         timer -= policy.budget.client_timer_margin
     stage = limits.stage or route.stage
-    remaining, share = None, None
+    remaining, stages, share = None, None, None
     if budget is not None:
         remaining = budget.remaining(arrival, limits.phase)
-        share = budget.stage(stage, limits.phase) if budget.stages is not None else None
+        stages = budget.stages
+        share = budget.stage(stage, limits.phase) if stages is not None else None
     allowed = allowance(
         remaining=remaining,
         cap=route.cap if route.retries is None else None,
-        stage_left=share.left(arrival) if share is not None else None,
+        stage_left=stages.left(share, arrival) if stages is not None and share is not None else None,
         client_timer=timer,
         foreign=limits.foreign,
     )
@@ -60,11 +62,13 @@ def decide(policy: Policy, route: Route, limits: Limits, budget: Budget | None, 
         reserve_left = budget is not None and budget.remaining(arrival, CallPhase.CLEANUP) > 0
         detail = _why_spent(allowed.bound, stage, reserve_left=reserve_left)
         return Decision(allowed, remaining, Reason.BUDGET_EXHAUSTED, detail)
-    if allowed.ns < route.min_start:
+    if allowed.ns < route.min_start and not route.ladder:  # it counts as what the rungs need
         left, needed = exact_ms(allowed.ns), exact_ms(route.min_start)
         detail = f"Only {left:g} ms may be used, and route {route.name!r} is not started with less than {needed:g} ms."
         return Decision(allowed, remaining, Reason.BELOW_MIN_START, detail)
-    return Decision(allowed, remaining)
+    if stages is None or share is None:
+        return Decision(allowed, remaining)
+    return Decision(allowed, remaining, carried=stages.carried(share, allowed.ns, arrival))
 
 
 def attempt_ns(route: Route, left: int | None) -> int | None:

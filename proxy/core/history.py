@@ -20,6 +20,7 @@ from proxy.core.step import StepRecord
 MOST_STEPS: Final = 1_000
 MOST_EVENTS: Final = 5_000
 STEP_BYTES: Final = 900
+DEGRADED_BYTES: Final = 150
 EVENT_BYTES: Final = 150
 UNIT_BYTES: Final = 150
 """About how much memory each of them takes, beside its own texts."""
@@ -49,7 +50,11 @@ class Event(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """How many steps a job has made, and what became of them; `in_flight` have not ended. A verdict is made of these."""
+    """How many steps a job has made, and what became of them. A verdict is made of these.
+
+    `in_flight` have not ended. `uncertain` and `degraded` count among the others: whose effect is not known, and who were
+    answered with less than they had asked for.
+    """
 
     total: int = 0
     completed: int = 0
@@ -61,6 +66,7 @@ class Counts(NamedTuple):
     client_gone: int = 0
     uncertain: int = 0
     in_flight: int = 0
+    degraded: int = 0
 
 
 class History:
@@ -68,13 +74,15 @@ class History:
 
     `undone`: the units that have been attempted and are not done. `uncertain`: the records whose effect is not known, with
     their units; `unfollowed` counts those that could not be kept. `overflowed`: more was undone or uncertain than could
-    be followed, so the job can no longer be found complete. `weighed` is what the archive has counted of it.
+    be followed, so the job can no longer be found complete. `degraded` counts the steps that were answered with less than
+    they had asked for. `weighed` is what the archive has counted of it.
     """
 
     __slots__ = (
         "_detail_bytes",
         "_unit_bytes",
         "attempts",
+        "degraded",
         "events",
         "events_dropped",
         "outcomes",
@@ -101,6 +109,7 @@ class History:
         self.unfollowed = 0
         self.attempts = 0
         self.units = 0
+        self.degraded = 0
         self.weighed = 0
         self._detail_bytes = 0
         self._unit_bytes = 0
@@ -116,7 +125,8 @@ class History:
     def add(self, record: StepRecord, *, late: bool = False) -> None:
         """Keep the record of a step that has ended, and follow the unit of its work.
 
-        `late`: it began after the job was said to be done, so whether it is done is none of its business; a doubt is.
+        `late`: it began after the job was said to be done, so whether it is done is none of its business; a doubt is, and an
+        answer that was less.
         """
         if len(self.steps) < MOST_STEPS:
             self.steps.append(record)
@@ -127,6 +137,8 @@ class History:
         self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
         self.attempts += record.tries
         self.units += record.fresh
+        if record.degraded is not None:
+            self.degraded += 1
         # What was turned away before its body was read has no unit: then the same call stands for its work.
         same_call = f"{record.method} {record.target}"
         turned_away = outcome in (Outcome.REFUSED, Outcome.SHED)
@@ -177,6 +189,7 @@ class History:
             total=sum(self.outcomes.values()) + in_flight,
             uncertain=len(self.uncertain) + self.unfollowed,
             in_flight=in_flight,
+            degraded=self.degraded,
             **{name: count for name, count in self.outcomes.items() if name in Counts._fields},
         )
 
@@ -219,7 +232,8 @@ class History:
 
 def step_bytes(record: StepRecord) -> int:
     """Return about how much memory a step's record takes."""
-    return STEP_BYTES + len(record.target) + len(record.unit or "")
+    less = DEGRADED_BYTES if record.degraded is not None else 0
+    return STEP_BYTES + less + len(record.target) + len(record.unit or "")
 
 
 def unit_bytes(unit: str) -> int:

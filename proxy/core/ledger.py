@@ -222,11 +222,13 @@ class Ledger:
             budget.tell()
         return closes
 
-    def begin(self, budget: Budget, stage: str | None, phase: CallPhase, arrival: int) -> None:
-        """Take note that a step of a budget has begun."""
+    def begin(
+        self, budget: Budget, stage: str | None, phase: CallPhase, arrival: int, allowed: int | None = None
+    ) -> None:
+        """Take note that a step of a budget has begun, which may take so many nanoseconds."""
         budget.in_flight += 1
         if budget.stages is not None and (share := budget.stage(stage, phase)) is not None:
-            share.begin(arrival)
+            share.begin(arrival, allowed)
         if budget.lone:
             if budget.steps > 1:
                 self._lone.pop(budget.id, None)

@@ -12,8 +12,10 @@ from enum import StrEnum
 from typing import Final
 
 from proxy.core.calls import Kind, Outcome
+from proxy.core.degrading import BUILT_IN_CACHE, CachePolicy, RouteCache, Rung
 from proxy.core.json_path import JsonPath
 from proxy.core.units import HOUR, MILLISECOND, MINUTE, SECOND
+from proxy.core.upstream import Upstream
 
 MEBIBYTE: Final = 1024 * 1024
 
@@ -111,7 +113,10 @@ SLACK: Final = "slack"
 
 @dataclass(frozen=True, slots=True)
 class BudgetDefaults:
-    """What holds for budgets that do not say otherwise."""
+    """What holds for budgets that do not say otherwise. `carry`: what a stage leaves unused goes to those after it.
+
+    `order`: the names of the stages in their order, where whoever passed the policy on may have lost it.
+    """
 
     default: int = 5 * MINUTE
     on_missing: OnMissing = OnMissing.DEFAULT
@@ -124,6 +129,8 @@ class BudgetDefaults:
     width: int | None = None
     depth: int | None = None
     stages: tuple[Share, ...] = ()
+    carry: bool = False
+    order: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,20 +140,6 @@ class LedgerBounds:
     retention: int = 15 * MINUTE
     budgets: int = 20_000
     bytes: int = 16 * MEBIBYTE
-
-
-@dataclass(frozen=True, slots=True)
-class Upstream:
-    """Where a base-URL route leads: scheme, host, port and a path that goes before the rest of the target.
-
-    `userinfo`: `user:password` as it stands in a URL, percent-encoded; only a parent proxy has one.
-    """
-
-    scheme: str
-    host: str
-    port: int
-    path: str = ""
-    userinfo: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +203,19 @@ class Verify:
 
 
 @dataclass(frozen=True, slots=True)
+class Truncate:
+    """A stream that runs out of time is closed in its own dialect, `margin` before its allowance ends, with `mark` in its text."""
+
+    margin: int = 200 * MILLISECOND
+    mark: str = "[response truncated]"
+
+
+@dataclass(frozen=True, slots=True)
 class Route:
-    """What holds for the calls that match. `effect` None means: find the kind by the other rules."""
+    """What holds for the calls that match. `effect` None means: find the kind by the other rules.
+
+    `ladder`: what to do with less time, the best first. `degraded_body`: what is less than asked says so in its JSON too.
+    """
 
     name: str
     match: Match = Match()
@@ -233,6 +237,15 @@ class Route:
     retries: Retries | None = None
     max_attempts: int | None = None
     verify: Verify | None = None
+    ladder: tuple[Rung, ...] = ()
+    cache: RouteCache | None = None
+    truncate: Truncate | None = None
+    degraded_body: bool = False
+
+    @property
+    def degrades(self) -> bool:
+        """Whether there is a way to answer with less, or from the cache, so that its calls are held until they are known."""
+        return bool(self.ladder) or self.cache is not None
 
 
 FALLBACK: Final = Route("fallback")
@@ -323,5 +336,6 @@ class Policy:
     journal: Journal = Journal()
     connections: Connections = Connections()
     statuses: Statuses = Statuses()
+    cache: CachePolicy = BUILT_IN_CACHE
     grace: int = 30 * SECOND
     pods_may_observe: bool = False

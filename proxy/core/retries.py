@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final, NamedTuple
 
+from proxy.core.calls import Outcome
 from proxy.core.policy import Retries
 from proxy.core.units import SECOND
 
@@ -38,11 +39,16 @@ WITHHELD: Final = Again(None, "retry_budget")
 
 
 class Failure(NamedTuple):
-    """How an attempt ended. `status`: of a whole answer; `retry_after`: what it asked for (nanoseconds)."""
+    """How an attempt ended. `status`: of a whole answer; `retry_after`: what it asked for (nanoseconds).
 
-    outcome: str
+    `reason`, `detail`: what is said of it, if it was the last.
+    """
+
+    outcome: Outcome
     status: int | None = None
     retry_after: int | None = None
+    reason: str = ""
+    detail: str = ""
 
 
 def again(

@@ -44,7 +44,8 @@ class Plan:
     """A job as it is planned: groups one after the other, the steps of each side by side. Spans are nanoseconds.
 
     `cap` is that of steps without one of their own; `transit` is lost on the way to every group but the first;
-    `cleanup` is what the call needs that ends the job, None where there is none.
+    `carry`: what a stage leaves unused goes to those after it. `cleanup` is what the call needs that ends the job, None
+    where there is none.
     """
 
     total: int
@@ -54,6 +55,7 @@ class Plan:
     transit: int = 0
     width: int | None = None
     stages: tuple[Share, ...] = ()
+    carry: bool = False
     cleanup: int | None = None
 
 
@@ -118,7 +120,7 @@ class _Limits:
     def __init__(self, plan: Plan, *, fresh: bool) -> None:
         self.plan = plan
         self.fresh = fresh
-        defaults = BudgetDefaults(default=plan.total, width=plan.width, stages=plan.stages)
+        defaults = BudgetDefaults(default=plan.total, width=plan.width, stages=plan.stages, carry=plan.carry)
         self.scheduler = Scheduler(Policy(budget=defaults))
         self._shared = Budget("job", 0, plan.total, plan.reserve)
         if not fresh:
@@ -127,11 +129,11 @@ class _Limits:
     def allowance(self, work: Work, phase: CallPhase, now: int) -> Allowance:
         """Return what a step that arrives now may take."""
         budget = Budget("step", now, self.plan.total, 0) if self.fresh else self._shared
-        stage = budget.stage(work.stage, phase)
+        stages, stage = budget.stages, budget.stage(work.stage, phase)
         return allowance(
             remaining=budget.remaining(now, phase),
             cap=self.plan.cap if work.cap is None else work.cap,
-            stage_left=None if stage is None else stage.left(now),
+            stage_left=None if stages is None or stage is None else stages.left(stage, now),
         )
 
     def task(self, which: int, work: Work, deadline: int) -> Task:
@@ -141,11 +143,11 @@ class _Limits:
             str(which), route, Kind.READ, self._shared, None if self.fresh else deadline
         )
 
-    def begin(self, work: Work, phase: CallPhase, now: int) -> None:
+    def begin(self, work: Work, phase: CallPhase, now: int, allowed: int) -> None:
         """Take note that a step is under way, if only waiting."""
         stage = self._shared.stage(work.stage, phase)
         if stage is not None:
-            stage.begin(now)
+            stage.begin(now, allowed)
 
     def end(self, work: Work, phase: CallPhase, now: int) -> None:
         """Take note that it no longer is."""
@@ -196,7 +198,7 @@ class _Group:
         allowed = self._limits.allowance(work, self._phase, now)
         assert allowed.ns is not None
         self._allowed[which] = allowed
-        self._limits.begin(work, self._phase, now)
+        self._limits.begin(work, self._phase, now, allowed.ns)
         if allowed.ns <= 0 or allowed.ns < work.min_start:
             reason = Reason.BUDGET_EXHAUSTED if allowed.ns <= 0 else Reason.BELOW_MIN_START
             self._leave(which, now, Outcome.REFUSED, reason)

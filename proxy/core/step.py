@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from proxy.core.degrading import Degraded
+
 
 class StepRecord(NamedTuple):
     """How one call went. The names are the contract's; spans are milliseconds, rounded down to microseconds.
@@ -15,6 +17,10 @@ class StepRecord(NamedTuple):
     `attempt` numbers the last attempt of the unit, whoever made the earlier ones; `tries` is how many this step made
     (none if it was never started), and `fresh` is 1 when it was the first to attempt its unit. `partial`: a delegated job
     answered that its own result is incomplete.
+
+    `degraded`: by how much the answer was less than asked; None when it was not. `rung`: the rung of its route's ladder that
+    answered, the first one too. `cache`: where its answer came from, if from the cache (`hit`, `stale`, `semantic`), or that it
+    was asked in vain (`miss`). `carried_ms`: the part of `allowed_ms` that earlier stages had left unused.
     """
 
     record: str
@@ -42,12 +48,15 @@ class StepRecord(NamedTuple):
     would: str | None
     status: int | None
     bytes: int
-    degraded: None = None
+    degraded: Degraded | None = None
     queued_ms: float = 0.0
     overhead_ms: float | None = None
     tries: int = 1
     fresh: int = 1
     partial: bool = False
+    rung: str | None = None
+    cache: str | None = None
+    carried_ms: float | None = None
 
 
 FIELDS = StepRecord._fields

@@ -17,9 +17,10 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
 from aiohappyeyeballs import AddrInfoType, start_connection
 
-from proxy.core.policy import Connections, Upstream
+from proxy.core.policy import Connections
 from proxy.core.reasons import Reason
 from proxy.core.target import Origin, is_inside
+from proxy.core.upstream import Upstream
 from proxy.net.errors import DialError, translated
 from proxy.net.own import OwnPorts, unmapped
 from proxy.net.parent import ConnectExchange, uses_parent

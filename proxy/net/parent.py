@@ -13,8 +13,9 @@ from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias, cast
 from urllib.parse import unquote
 
-from proxy.core.policy import Connections, Upstream
+from proxy.core.policy import Connections
 from proxy.core.reasons import Reason
+from proxy.core.upstream import Upstream
 from proxy.net.errors import DialError
 from proxy.wire.events import ResponseHead, Upgraded, WireFault
 from proxy.wire.limits import Limits

@@ -18,7 +18,7 @@ from proxy.core.budget import (
     allowance,
     sent_on,
 )
-from proxy.core.stages import Stage
+from proxy.core.stages import Stage, Stages
 from proxy.core.units import MILLISECOND, SECOND, exact_ms, whole_ms
 
 TIME = st.integers(-(10**18), 10**18)
@@ -96,8 +96,8 @@ def test_the_reserve_and_so_a_cleanup_call_belong_to_no_stage() -> None:
     """Nor does a call that names none, or one that the budget has no share for."""
     budget = Budget("job", 0, SECOND, 0)
     assert budget.stage("llm", CallPhase.WORK) is None
-    budget.stages = {"llm": Stage(SECOND)}
-    assert budget.stage("llm", CallPhase.WORK) is budget.stages["llm"]
+    budget.stages = Stages([Stage(SECOND, "llm")])
+    assert budget.stage("llm", CallPhase.WORK) is budget.stages.get("llm")
     assert budget.stage("llm", CallPhase.CLEANUP) is None
     assert budget.stage("search", CallPhase.WORK) is None
     assert budget.stage(None, CallPhase.WORK) is None

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.core.budget import BY_ENTRY, BY_REQUEST, Budget, CallPhase, Limit
+from proxy.core.budget import BY_ENTRY, BY_REQUEST, Allowance, Budget, CallPhase, Limit
 from proxy.core.decision import Decision, attempt_ns, decide
 from proxy.core.limits import NOTHING_STATED, Limits
 from proxy.core.policy import BudgetDefaults, Policy, Retries, Route, Share
 from proxy.core.reasons import Reason
-from proxy.core.stages import Stage, shares
+from proxy.core.stages import Stage, Stages, shares
 from proxy.core.units import MILLISECOND, SECOND
 
 POLICY = Policy(budget=BudgetDefaults(client_timer_margin=50 * MILLISECOND, depth=4))
@@ -165,6 +165,25 @@ def test_a_spent_stage_is_named(route: Route) -> None:
     assert (decision.allowance, decision.remaining) == ((0, Limit.STAGE), 5 * SECOND)
 
 
+def test_what_earlier_stages_leave_is_allowed_and_told() -> None:
+    """With carry: search has taken 1 of its 2 s, so the model has 4; of what it is allowed, the part beyond 3 is not its own."""
+    policy = replace(STAGED, budget=replace(STAGED.budget, carry=True))
+    budget = staged()
+    budget.stages = shares(policy.budget, budget.total)
+    used(budget, "search", 0, SECOND)
+    llm, open_route = Limits(stage="llm"), replace(ROUTE, cap=None)
+    assert decide(policy, open_route, llm, budget, SECOND) == Decision(
+        Allowance(4 * SECOND, Limit.STAGE), 8 * SECOND, carried=SECOND
+    )
+    capped = replace(ROUTE, cap=3 * SECOND)
+    assert decide(policy, capped, llm, budget, SECOND).carried == 0
+    assert decide(policy, open_route, Limits(stage="search"), budget, SECOND).carried == 0
+    assert decide(policy, open_route, Limits(), budget, SECOND).carried == 0
+    used(budget, "llm", SECOND, 5 * SECOND)
+    assert decide(policy, open_route, llm, budget, 5 * SECOND).refusal is Reason.BUDGET_EXHAUSTED
+    assert decide(policy, open_route, Limits(stage="search"), budget, 5 * SECOND).allowance.ns == 0
+
+
 def test_cleanup_is_held_to_no_stage() -> None:
     """The reserve belongs to none."""
     limits = Limits(stage="llm", phase=CallPhase.CLEANUP)
@@ -272,7 +291,7 @@ def test_nothing_starts_on_an_empty_budget(
     budget = Budget("job", 0, total, reserve) if has_budget else None
     stage = None
     if budget is not None and share is not None:
-        budget.stages = {"llm": Stage(share)}
+        budget.stages = Stages([Stage(share, "llm")])
         stage = budget.stage("llm", phase)
     limits = Limits(client_timer=timer, foreign=foreign, depth=depth, phase=phase, stage="llm")
     route = Route("tool", cap=cap, min_start=min_start, retries=Retries() if retried else None)

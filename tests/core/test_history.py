@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.core.calls import Effect, Kind, Outcome
+from proxy.core.degrading import Degraded
 from proxy.core.history import (
+    DEGRADED_BYTES,
     EVENT_BYTES,
     MOST_EVENTS,
     MOST_STEPS,
@@ -22,7 +24,7 @@ from proxy.core.history import (
     unit_bytes,
 )
 from proxy.core.step import StepRecord
-from tests.observe.records import plain
+from tests.observe.records import LESS, degrees, plain
 
 CUT = {"outcome": Outcome.DEADLINE_EXCEEDED, "effect": Effect.NONE}
 DOUBTFUL = {"outcome": Outcome.DEADLINE_EXCEEDED, "effect": Effect.UNCERTAIN}
@@ -47,20 +49,27 @@ def recount(history: History) -> int:
 # -- counts ------------------------------------------------------------------------------------------------------
 
 
-@given(st.lists(st.tuples(st.sampled_from(Outcome), st.booleans()), max_size=30), st.integers(0, 5))
-def test_the_counts_are_those_of_the_records(steps: list[tuple[Outcome, bool]], in_flight: int) -> None:
+@given(
+    st.lists(st.tuples(st.sampled_from(Outcome), st.booleans(), st.none() | degrees()), max_size=30),
+    st.integers(0, 5),
+)
+def test_the_counts_are_those_of_the_records(
+    steps: list[tuple[Outcome, bool, Degraded | None]], in_flight: int
+) -> None:
     """Promise 11, as far as a history goes: each record is counted once, whatever is kept of it."""
     history = History()
-    for number, (outcome, doubtful) in enumerate(steps):
+    for number, (outcome, doubtful, less) in enumerate(steps):
         effect = Effect.UNCERTAIN if doubtful else Effect.NONE
-        history.add(plain(record=f"r{number}", unit=None, outcome=outcome, effect=effect))
+        record = plain(record=f"r{number}", unit=None, outcome=outcome, effect=effect, degraded=less)
+        history.add(record, late=number % 5 == 1)
         if number % 7 == 3:
             history.slim(units=number % 2 == 0)
-    outcomes = Counter(outcome for outcome, _ in steps)
+    outcomes = Counter(outcome for outcome, _, _ in steps)
     assert history.counts(in_flight) == Counts(
         total=len(steps) + in_flight,
-        uncertain=sum(doubtful for _, doubtful in steps),
+        uncertain=sum(doubtful for _, doubtful, _ in steps),
         in_flight=in_flight,
+        degraded=sum(less is not None for _, _, less in steps),
         **{outcome.value: outcomes[outcome] for outcome in Outcome},
     )
 
@@ -71,6 +80,14 @@ def test_attempts_and_units_are_counted_as_the_records_say() -> None:
         plain(tries=3, fresh=1), plain(tries=1, fresh=0), plain(tries=0, fresh=0, outcome=Outcome.REFUSED)
     )
     assert (history.attempts, history.units) == (4, 1)
+
+
+def test_what_was_less_stays_said_when_the_details_are_given_up() -> None:
+    """A record with it takes more room, and is given up like any other."""
+    history = history_of(plain(), plain(degraded=LESS), plain(degraded=LESS))
+    assert history.bytes == recount(history) == 3 * step_bytes(plain()) + 2 * DEGRADED_BYTES
+    history.slim(units=True)
+    assert (history.bytes, history.counts(0).degraded, history.overflowed) == (0, 2, False)
 
 
 # -- units of work -----------------------------------------------------------------------------------------------
@@ -192,6 +209,7 @@ RECORDS = st.builds(
     outcome=st.sampled_from(Outcome),
     effect=st.sampled_from(Effect),
     partial=st.booleans(),
+    degraded=st.none() | degrees(),
 )
 IDS = st.sampled_from(["a", "b", "c"])
 HAPPENED = st.one_of(

@@ -394,7 +394,7 @@ def test_a_budget_has_the_shares_of_its_own_total() -> None:
     ledger, defaults = Ledger(), replace(DEFAULTS, stages=stages)
     budget = find(ledger, Limits(budget_id="a", remaining=5 * SECOND), defaults=defaults)
     assert budget.stages is not None
-    assert {name: stage.share for name, stage in budget.stages.items()} == {
+    assert {stage.name: stage.share for stage in budget.stages} == {
         "llm": 3 * SECOND,
         "search": SECOND,
     }

@@ -40,6 +40,7 @@ BUDGETS = st.builds(
     transit_allowance=st.sampled_from([0, 3]),
     correlate=st.permutations([*Correlation]).map(tuple) | st.just(tuple(Correlation)),
     stages=mostly((Share("llm", 20), Share("search", 12), Share("slack", 8)), ()),
+    carry=st.booleans(),
 )
 BOUNDS = st.builds(
     replace,
@@ -213,6 +214,17 @@ class LedgerMachine(RuleBasedStateMachine):
             job.closed, job.told = None, job.told + 1
         return job
 
+    def stages_are_kept(self, job: Job) -> None:
+        """No stage uses more than its share or, with carry, no number of first ones more than theirs together."""
+        stages, shared, used = job.budget.stages, 0, 0
+        if stages is None:
+            return
+        for stage in stages:
+            assert stage.used(self.now) == self.used(job, stage.name)
+            assert stages.carry or stage.used(self.now) <= stage.share
+            shared, used = shared + stage.share, used + stage.used(self.now)
+            assert used <= shared <= max(0, job.budget.total)
+
     # -- what happens ------------------------------------------------------------------------------------------------
 
     @rule(calls=st.lists(st.tuples(LIMITS, ROUTES), min_size=1, max_size=3), names_lone=st.booleans())
@@ -230,9 +242,11 @@ class LedgerMachine(RuleBasedStateMachine):
         if job is not None:
             work = limits.phase is CallPhase.WORK
             held_to.append(job.deadline - (job.budget.reserve if work else 0) - self.now)
-            share = (job.budget.stages or {}).get(stage or "")
-            if work and share is not None:
-                held_to.append(share.share - self.used(job, stage or ""))
+            stages = job.budget.stages
+            share = stages.get(stage or "") if stages is not None else None
+            if work and stages is not None and share is not None:
+                own = share.share - self.used(job, stage or "")
+                held_to.append(stages.left(share, self.now) if stages.carry else own)
         allowed = decision.allowance.ns
         assert allowed == min((limit for limit in held_to if limit is not None), default=None)
         malformed = limits.stage == "slack" and bool(self.policy.budget.stages)
@@ -245,7 +259,7 @@ class LedgerMachine(RuleBasedStateMachine):
         if job is not None:
             due = None if allowed is None else self.now + allowed
             call = Call(job, stage, limits.phase, self.now, due)
-            self.ledger.begin(job.budget, stage, limits.phase, self.now)
+            self.ledger.begin(job.budget, stage, limits.phase, self.now, allowed)
             self.calls.append(call)
             if decision.refusal is not None:
                 self.end(call, outcome=Outcome.REFUSED, tries=0, fresh=0)
@@ -352,9 +366,7 @@ class LedgerMachine(RuleBasedStateMachine):
             assert (budget.closed_at, budget.closed_by, budget.on_time) == (job.closed or (None, None, None))
             assert budget.in_flight == sum(call.job is job for call in self.calls)
             assert budget.entries == self.entries.count(job)
-            assert sum(stage.share for stage in (budget.stages or {}).values()) <= max(0, budget.total)
-            for name, stage in (budget.stages or {}).items():
-                assert stage.used(self.now) == self.used(job, name) <= stage.share
+            self.stages_are_kept(job)
             if budget.in_flight or self.is_open(job):
                 assert self.ledger.get(budget.id) is budget
             assert job in kept or budget.lone or not self.busy(job)

@@ -66,7 +66,7 @@ def decided(retries: Retries | None = RETRIES, failure: Failure = REFUSED, **giv
         (Failure(Outcome.COMPLETED, 500), False),
         (Failure(Outcome.UPSTREAM_FAILED), False),
         (Failure(Outcome.DEADLINE_EXCEEDED), False),
-        (Failure("connect_failed"), True),
+        (Failure(Outcome.CONNECT_FAILED), True),
     ],
 )
 def test_a_route_asks_by_outcome_and_by_status(failure: Failure, asks: bool) -> None:

@@ -6,8 +6,9 @@ import re
 
 import pytest
 
-from proxy.core.policy import FALLBACK, Match, Policy, Route, Upstream
+from proxy.core.policy import FALLBACK, Match, Policy, Route
 from proxy.core.routing import Router
+from proxy.core.upstream import Upstream
 
 UPSTREAM = Upstream("https", "api.example.com", 443)
 

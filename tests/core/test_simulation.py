@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -187,6 +188,16 @@ def test_a_stage_is_used_once_by_steps_side_by_side() -> None:
     job = simulate(plan(group, Work("C", ns(2), stage="llm"), Work("D", ns(1), stage="llm"), stages=stages))
     assert told(job.steps[2]) == (2, 1, 3, CUT, "stage_share")
     assert told(job.steps[3]) == (None, 0, 3, REFUSED, "budget_exhausted")
+
+
+def test_with_carry_a_stage_leaves_what_it_has_no_use_for() -> None:
+    """Search needs 1 of its 3: the model may take 4, which is 2 more than its share. Without carry it is cut at 2."""
+    stages = (Share("search", ns(3)), Share("llm", ns(2)), Share("slack", ns(1)))
+    planned = plan(Work("A", ns(1), stage="search"), Work("B", ns(4), stage="llm"), stages=stages)
+    assert told(simulate(planned).steps[1]) == (1, 2, 3, CUT, "stage_share")
+    carrying = simulate(replace(planned, carry=True))
+    assert told(carrying.steps[1]) == (1, 4, 5, COMPLETED, None)
+    assert verdicts(carrying) == (True, True)
 
 
 def test_a_job_whose_cleanup_was_cut_is_not_complete() -> None:

@@ -1,8 +1,7 @@
-"""The two verdicts on a job, and the fields that say them: RFC 9651, by a small strict parser of its own."""
+"""The two verdicts on a job, and the fields that say them, read by a strict reader of RFC 9651."""
 
 from __future__ import annotations
 
-import re
 from typing import Any, NamedTuple
 
 import pytest
@@ -11,42 +10,23 @@ from hypothesis import strategies as st
 
 from proxy.core.budget import BY_REQUEST, Budget, CallPhase
 from proxy.core.calls import Effect, Kind, Outcome
+from proxy.core.degrading import Degraded, Why
 from proxy.core.history import Counts, unit_bytes
 from proxy.core.ledger import Ledger
 from proxy.core.limits import Limits
 from proxy.core.policy import BudgetDefaults
 from proxy.core.step import StepRecord
 from proxy.core.units import SECOND
-from proxy.core.verdict import Verdict, counts_of, steps_field, verdict_of
-from tests.observe.records import plain
-
-# -- RFC 9651, as much of it as the fields may use ---------------------------------------------------------------
-
-_KEY = re.compile(r"[a-z*][a-z0-9_.*-]*")  # §3.1.2
-_TOKEN = re.compile(r"[A-Za-z*][!#$%&'*+.^_`|~0-9A-Za-z:/-]*")  # §3.3.4
-_INTEGER = re.compile(r"-?[0-9]{1,15}")  # §3.3.1
+from proxy.core.verdict import Verdict, counts_of, of_one_call, steps_field, verdict_of
+from tests.core.structured import Token, dictionary, item
+from tests.observe.records import LESS, degrees, plain, records
 
 
-def dictionary(field: str) -> dict[str, int]:
-    """Parse a dictionary (§4.2.2) whose members are integers without parameters, as it must be serialized (§4.1.2)."""
-    members: dict[str, int] = {}
-    for member in field.split(", "):
-        key, equals, value = member.partition("=")
-        assert equals, member
-        assert _KEY.fullmatch(key), key
-        assert _INTEGER.fullmatch(value), value
-        assert key not in members, "a repeated key overwrites (§4.2.2)"
-        members[key] = int(value)
-    return members
-
-
-def item(field: str) -> tuple[str, list[str]]:
-    """Parse an item (§4.2.3): a token, and parameters that are true, which is said by their keys alone (§4.1.1.2)."""
-    token, *parameters = field.split(";")
-    assert _TOKEN.fullmatch(token), token
-    keys = [parameter.removeprefix(" ") for parameter in parameters]
-    assert all(_KEY.fullmatch(key) for key in keys), keys
-    return token, keys
+def counts_in(field: str) -> dict[str, int]:
+    """What a dictionary of integers without parameters says, member by member."""
+    members = dictionary(field)
+    assert all(type(each.value) is int and not each.parameters for each in members.values()), field
+    return {key: int(each.value) for key, each in members.items()}
 
 
 # -- what is said of which history -------------------------------------------------------------------------------
@@ -57,6 +37,8 @@ CUT = {"outcome": Outcome.DEADLINE_EXCEEDED, "effect": Effect.NONE}
 DOUBT = {"outcome": Outcome.DEADLINE_EXCEEDED, "effect": Effect.UNCERTAIN}
 FAILED = {"outcome": Outcome.UPSTREAM_FAILED, "effect": Effect.NONE}
 REFUSED = {"outcome": Outcome.REFUSED, "effect": Effect.NONE}
+MINIMAL = DONE | {"degraded": LESS}
+TRUNCATED = CUT | {"degraded": Degraded(1, "truncated", Why.TRUNCATED)}
 TOTAL = 10 * SECOND
 
 
@@ -192,6 +174,55 @@ CASES = [
         "total=1, completed=1, deadline_exceeded=0, uncertain=0",
         "incomplete; on_time",
     ),
+    Case(
+        "a call that was answered with less",
+        [step(1, READ, DONE), step(2, READ, MINIMAL)],
+        9,
+        "total=2, completed=2, deadline_exceeded=0, degraded=1, uncertain=0",
+        "complete; on_time; degraded=1",
+    ),
+    Case(
+        "several that were, and closed late",
+        [step(1, READ, MINIMAL), step(2, READ, MINIMAL), step(3, READ, REFUSED)],
+        11,
+        "total=3, completed=2, deadline_exceeded=0, refused=1, degraded=2, uncertain=0",
+        "incomplete; late; degraded=2",
+    ),
+    Case(
+        "nobody said that it was done, and a call was answered with less",
+        [step(1, READ, MINIMAL)],
+        None,
+        "total=1, completed=1, deadline_exceeded=0, degraded=1, uncertain=0",
+        "complete; degraded=1",
+    ),
+    Case(
+        "a stream that was closed before its end",
+        [step(1, READ, TRUNCATED)],
+        10,
+        "total=1, completed=0, deadline_exceeded=1, degraded=1, uncertain=0",
+        "incomplete; on_time; degraded=1",
+    ),
+    Case(
+        "and was then given whole",
+        [step(1, READ, TRUNCATED, unit="u"), step(2, READ, DONE, unit="u")],
+        10,
+        "total=2, completed=1, deadline_exceeded=1, degraded=1, uncertain=0",
+        "complete; on_time; degraded=1",
+    ),
+    Case(
+        "a delegated job that did with less",
+        [step(1, READ, DONE, degraded=Degraded(1, "delegated", Why.DELEGATED))],
+        9,
+        "total=1, completed=1, deadline_exceeded=0, degraded=1, uncertain=0",
+        "complete; on_time; degraded=1",
+    ),
+    Case(
+        "a fixed answer that says that there is none",
+        [step(1, READ, MINIMAL, status=503)],
+        9,
+        "total=1, completed=1, deadline_exceeded=0, degraded=1, uncertain=0",
+        "incomplete; on_time; degraded=1",
+    ),
 ]
 
 
@@ -206,16 +237,18 @@ def test_what_is_said_of_a_job(case: Case) -> None:
             ledger.settled("job", what.record, happened=what.happened)
         else:
             ledger.begin(budget, None, CallPhase.WORK, 0)
-            assert verdict_of(budget, 0).field() == "in_progress"
+            assert verdict_of(budget, 0)[:2] == (None, None)
             ledger.finish(budget, None, CallPhase.WORK, what, SECOND)
     if case.closed is not None:
         ledger.close(budget, int(case.closed * SECOND), BY_REQUEST)
     counts, verdict = counts_of(budget), verdict_of(budget, 2 * TOTAL)
     assert (steps_field(counts), verdict.field()) == (case.steps, case.verdict)
-    assert dictionary(case.steps)["total"] == counts.total
-    completeness, timeliness = item(case.verdict)
-    assert (completeness == "complete") is verdict.complete
-    assert timeliness == {True: ["on_time"], False: ["late"], None: []}[verdict.on_time]
+    assert counts_in(case.steps)["total"] == counts.total
+    completeness, said = item(case.verdict)
+    assert (completeness == Token("complete")) is verdict.complete
+    assert said.pop("degraded", 0) == counts.degraded == verdict.degraded
+    assert [*said] == {True: ["on_time"], False: ["late"], None: []}[verdict.on_time]
+    assert all(value is True for value in said.values())
 
 
 def test_what_can_still_change_is_not_said() -> None:
@@ -233,10 +266,10 @@ def test_what_is_under_way_is_not_complete() -> None:
     ledger.begin(budget, None, CallPhase.WORK, 0)
     ledger.close(budget, SECOND, BY_REQUEST)
     assert verdict_of(budget, SECOND) == Verdict(False, True)
-    assert dictionary(steps_field(counts_of(budget)))["in_flight"] == 1
+    assert counts_in(steps_field(counts_of(budget)))["in_flight"] == 1
     ledger.finish(budget, None, CallPhase.WORK, plain(), 2 * SECOND)
     assert verdict_of(budget, 2 * SECOND) == Verdict(False, True)
-    assert "in_flight" not in dictionary(steps_field(counts_of(budget)))
+    assert "in_flight" not in counts_in(steps_field(counts_of(budget)))
 
 
 def test_what_an_entry_request_asked_for_is_a_unit_of_the_work_too() -> None:
@@ -267,14 +300,80 @@ def test_more_than_can_be_followed_is_not_complete() -> None:
 
 
 def test_what_is_said_of_no_job() -> None:
-    """Each word of the verdict is a token, and in progress nothing else is said."""
-    assert item(Verdict(None, None).field()) == ("in_progress", [])
+    """In progress nothing is said that can still change; that it has done with less cannot."""
+    assert Verdict(None, None).field() == "in_progress"
+    assert item(Verdict(None, None, 2).field()) == (Token("in_progress"), {"degraded": 2})
 
 
 @given(st.builds(Counts, *[st.integers(0, 10**15 - 1)] * len(Counts._fields)))
 def test_any_counts_make_a_dictionary(counts: Counts) -> None:
     """Nothing that is counted is left out, and what is always said stands where it is looked for."""
-    said = dictionary(steps_field(counts))
+    said = counts_in(steps_field(counts))
     assert {name: said.get(name, 0) for name in Counts._fields} == counts._asdict()
     names = [*said]
     assert (names[:3], names[-1]) == (["total", "completed", "deadline_exceeded"], "uncertain")
+
+
+@given(st.builds(Verdict, st.none() | st.booleans(), st.none() | st.booleans(), st.integers(0, 10**15 - 1)))
+def test_any_verdict_makes_an_item(verdict: Verdict) -> None:
+    """One token, what is true of it by its key alone, and the number of steps with less where there is one."""
+    word, said = item(verdict.field())
+    assert word == Token({True: "complete", False: "incomplete", None: "in_progress"}[verdict.complete])
+    assert said == ({True: {"on_time": True}, False: {"late": True}, None: {}}[verdict.on_time]) | (
+        {"degraded": verdict.degraded} if verdict.degraded else {}
+    )
+
+
+@given(
+    st.lists(st.tuples(records(), st.sampled_from([None, None, "slim", "units", "settled", "close"]))),
+    st.booleans(),
+)
+def test_no_job_with_less_is_plainly_complete(
+    happened: list[tuple[StepRecord, str | None]], late: bool
+) -> None:
+    """Whatever else happens to it, and whatever of its history has been given up: it is said from the first such step on."""
+    ledger = Ledger()
+    budget = ledger.find(Limits(budget_id="job"), BudgetDefaults(default=TOTAL), 0, "fresh").budget
+    assert budget is not None
+    degraded = 0
+    for record, then in happened:
+        ledger.begin(budget, None, CallPhase.WORK, 0)
+        ledger.finish(budget, None, CallPhase.WORK, record, 0)
+        degraded += record.degraded is not None
+        history = budget.history
+        assert history is not None
+        if then in ("slim", "units"):
+            history.slim(units=then == "units")
+        elif then == "settled":
+            history.settled(record.record, happened=True)
+        elif then == "close":
+            ledger.close(budget, 2 * TOTAL if late else 0, BY_REQUEST)
+        for now in (0, 2 * TOTAL):
+            counts, verdict = counts_of(budget), verdict_of(budget, now)
+            assert verdict.degraded == counts.degraded == degraded
+            assert item(verdict.field()).parameters.get("degraded", 0) == degraded
+            assert counts_in(steps_field(counts)).get("degraded", 0) == degraded
+
+
+@given(records(), st.none() | st.booleans())
+def test_a_job_of_one_call_is_judged_like_any_other(record: StepRecord, on_time: bool | None) -> None:
+    """The short way says what the history of that one call says."""
+    verdict, counts = of_one_call(record, on_time=on_time)
+    budget = Budget("job", 0, TOTAL, 0)
+    budget.begun_history().add(record)
+    budget.closed_at, budget.on_time = 0, on_time
+    assert (verdict, counts) == (verdict_of(budget, 0), counts_of(budget))
+
+
+@given(
+    degrees(),
+    st.from_regex(r"[A-Za-z][A-Za-z0-9._-]{0,63}", fullmatch=True),
+    st.none() | st.from_regex(r"[A-Za-z0-9._-]{1,64}", fullmatch=True),
+)
+def test_by_how_much_an_answer_is_less_can_be_read(less: Degraded, rung: str, stage: str | None) -> None:
+    """`Budget-Degraded`: one member with its parameters, whatever names rungs and stages may have."""
+    members = dictionary(less._replace(rung=rung, stage=stage).field())
+    assert [*members] == ["level"]
+    level, said = members["level"]
+    assert (level, said.pop("rung"), said.pop("reason")) == (less.level, rung, less.why)
+    assert said == ({} if stage is None else {"stage": stage})

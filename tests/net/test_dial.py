@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 import trustme
 
-from proxy.core.policy import Connections, Upstream
+from proxy.core.policy import Connections
 from proxy.core.reasons import Reason
 from proxy.core.target import Origin
+from proxy.core.upstream import Upstream
 from proxy.net.dial import Dialer
 from proxy.net.errors import DialError
 from proxy.net.own import OwnPorts, is_local

@@ -6,7 +6,8 @@ import base64
 
 import pytest
 
-from proxy.core.policy import Connections, Upstream
+from proxy.core.policy import Connections
+from proxy.core.upstream import Upstream
 from proxy.net.parent import authorization, uses_parent
 
 PARENT = Upstream("http", "proxy.corp", 3128)
