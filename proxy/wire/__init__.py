@@ -4,6 +4,6 @@
 httptools; `tape` writes down what httptools calls back. What httptools does not check, `heads` does, with the body
 framing of RFC 9112 §6.3 in `framing`, sizes in `limits`, methods in `methods`, and a reason and a sentence for all
 that is refused in `faults`. On the way out, `fields` says which header fields end at this hop, and `render` writes
-heads, chunks and trailers. `sniff` tells from a connection's first bytes whether it speaks HTTP at all, and
-`eventstream` finds the places where a stream of events can be cut without harm.
+heads, chunks and trailers. `sniff` tells from a connection's first bytes whether it speaks HTTP at all. Where a stream
+can be cut without harm is found by `eventstream` between events, by `lines` between lines, and by `characters` in text.
 """

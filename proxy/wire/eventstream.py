@@ -68,6 +68,11 @@ class EventBoundary:
         """Whether all that was passed on is whole events, and nothing is kept back."""
         return not self._inside and not self._tail
 
+    @property
+    def passed_whole(self) -> bool:
+        """Whether all that was passed on is whole events; what is kept back nobody has seen."""
+        return not self._inside
+
     def feed(self, data: bytes) -> bytes:
         """Take a piece of the stream, and return what may be passed on now."""
         tail = self._tail
