@@ -31,6 +31,8 @@ def watch_all(metrics: Metrics, plane: Plane, journal: Journal, log: StepLog, fi
     watch("waterclock_client_connections", lambda: len(plane.clients))
     watch("waterclock_upstream_connections", plane.pool.counts)
     watch("waterclock_opaque_connections_active", lambda: len(plane.relays))
+    watch("waterclock_cache_bytes", lambda: plane.cache.bytes)
+    watch("waterclock_cache_entries", lambda: plane.cache.entries)
     watch("waterclock_uncertain_writes", plane.book.pending)
     watch("waterclock_dead_letters", plane.book.dead)
     watch("waterclock_journal_commits_total", lambda: journal.commits)

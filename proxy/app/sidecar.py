@@ -14,6 +14,7 @@ import secrets
 import signal
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +23,7 @@ from proxy.admin.control import control_app
 from proxy.admin.health import health_app
 from proxy.admin.server import ListenFailed, Listening, listen
 from proxy.app.bypass_gauge import BypassGauge
+from proxy.app.caching import Caching
 from proxy.app.desk import Desk
 from proxy.app.gauges import watch_all, watch_bypasses
 from proxy.app.policy_file import PolicyFile
@@ -120,18 +122,21 @@ class Sidecar:
         for record in self._open_journal(policy):
             self._book.put(record)
         self._journal.start(loop, self._forget)
+        dialer = Dialer(self._resolver, lambda: self.policy().connections, self._own)
         self._plane = Plane(
             loop=loop,
             clock=time.monotonic_ns,
             wall_ms=_steady(unix_ms()),
             policy=policy,
-            dialer=Dialer(self._resolver, lambda: self.policy().connections, self._own),
+            dialer=dialer,
             journal=self._journal,
             book=self._book,
             observer=self._observer,
             name=secrets.token_hex(4),
             own=self._own,
         )
+        caching = Caching(self._plane, dialer, self._log)
+        caching.adopt(policy)
         watch_all(self._metrics, self._plane, self._journal, self._log, self._file)
         watch_bypasses(self._metrics, self._bypass_gauge(policy.listen.outbound.port))
         desk = Desk(self._plane, self._journal, self._log)
@@ -148,7 +153,7 @@ class Sidecar:
         self._admin.append(health)
         self._own.add(control.address.port)
         self._own.add(health.address.port)
-        self._file.watch(self._plane.adopt)
+        self._file.watch(partial(_adopt, self._plane, caching))
         self._plane.verifier.resume()
         loop.call_later(ATTEND_SECONDS, self._attend)
         gc.collect()
@@ -257,6 +262,12 @@ class Sidecar:
         for record in self._book.listed():
             if record.state is WriteState.UNCERTAIN:
                 self._observer.left(record)
+
+
+def _adopt(plane: Plane, caching: Caching, policy: Policy) -> None:
+    """Put a new policy in force, with the places outside that it names."""
+    plane.adopt(policy)
+    caching.adopt(policy)
 
 
 def _steady(now_ms: int) -> Callable[[], int]:

@@ -6,15 +6,23 @@ removed from what others sent (`wire.render.lines`) before they are set.
 
 from __future__ import annotations
 
+import json
 from functools import lru_cache
 from http import HTTPStatus
+from typing import Final
 
 from proxy.core.calls import Effect, Outcome, Phase, Retry
+from proxy.core.degrading import Degraded
 from proxy.core.policy import Statuses
 from proxy.core.problem import Problem
 from proxy.core.reasons import Case, Reason, proxy_error_of
 from proxy.wire.events import WireFault
 from proxy.wire.render import reason_phrase, response_head
+
+LAST_ATTEMPT: Final = (
+    "This was the last attempt that it gets: it is not attempted again until someone decides. Finish without it, and say "
+    "that it is open."
+)
 
 
 @lru_cache(maxsize=1024)
@@ -66,6 +74,11 @@ def annotation(
     return lines
 
 
+def degraded_line(degraded: Degraded) -> bytes:
+    """Return the field line that says by how much an answer is less than asked."""
+    return b"Budget-Degraded: %b\r\n" % degraded.field().encode()
+
+
 def own_answer(problem: Problem, annotated: list[bytes], *, close: bool, bodiless: bool) -> bytes:
     """Return a whole response of the sidecar's own: `application/problem+json`, annotated.
 
@@ -92,6 +105,19 @@ def own_answer(problem: Problem, annotated: list[bytes], *, close: bool, bodiles
         lines.append(b"Connection: close\r\n")
     head = response_head(problem.status, reason_phrase(problem.status), lines)
     return head if bodiless else head + body
+
+
+def error_payload(outcome: str, reason: str, detail: str, effect: str, phase: str, record: str) -> bytes:
+    """Return the payload of the error event that ends a stream, in the form that LLM clients raise on."""
+    error = {
+        "type": outcome,
+        "code": reason,
+        "message": detail,
+        "effect": effect,
+        "phase": phase,
+        "record": record,
+    }
+    return json.dumps({"error": error}).encode()
 
 
 def malformed_answer(fault: WireFault, statuses: Statuses, record: str) -> bytes:

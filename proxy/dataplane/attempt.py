@@ -21,6 +21,7 @@ from proxy.core.retries import NOT_ASKED, Failure, again
 from proxy.core.units import SECOND, exact_ms
 from proxy.core.writes import DEAD, WriteRecord, WriteState, repetition
 from proxy.dataplane.dead_letters import dead_letter_of, exhausted
+from proxy.dataplane.descent import Descent
 from proxy.dataplane.exchange import Exchange
 from proxy.dataplane.request import WAITING_BYTES
 from proxy.dataplane.response import ResponseSide, retry_after
@@ -203,6 +204,12 @@ class Attempts(Exchange):
         if route.retries is not None and route.cap is not None and not self.case.subscription:
             self.attempt_due = now + route.cap
             self._set_alarm()
+        if self.descent is not None:
+            self.attempt_begins(self.descent, now)
+
+    def attempt_begins(self, descent: Descent, now: int) -> None:
+        """An attempt begins that something else may follow."""
+        raise NotImplementedError
 
     def _count_attempt(self, now: int) -> None:
         """Count an attempt that begins."""
@@ -234,10 +241,11 @@ class Attempts(Exchange):
             return False
         name = self.case.route.name
         budget = self.plane.retry_budget(name)
+        before = self.descent.before if self.descent is not None else 0
         decision = again(
             retries,
             failure,
-            made=self.tries if self._has_another(now) else retries.max + 1,
+            made=self.tries - before if self._has_another(now) else retries.max + 1,
             repeatable=self._repeatable(),
             kept=self.phase is Phase.NOT_SENT or self.request.repeatable,
             left=self.due - now if self.due is not None else None,
@@ -286,10 +294,16 @@ class Attempts(Exchange):
     def refused_by_parent(self) -> None:
         """The parent proxy wants credentials of the sidecar: no question for the client, and nothing has reached the tool."""
         self.phase = self.reached
-        self._leave_upstream(Reason.PARENT_PROXY_REFUSED, linger=False)
         detail = "The parent proxy asks for credentials (407); give them in connections.proxy (http://user:password@host:port)."
-        outcome = self.for_all_attempts(Outcome.CONNECT_FAILED)
-        self._answer(outcome, Reason.PARENT_PROXY_REFUSED, detail, self.plane.clock())
+        now, reason = self.plane.clock(), Reason.PARENT_PROXY_REFUSED
+        if self.goes_elsewhere(Failure(Outcome.CONNECT_FAILED, reason=reason, detail=detail), now):
+            return
+        self._leave_upstream(reason, linger=False)
+        self._answer(self.for_all_attempts(Outcome.CONNECT_FAILED), reason, detail, now)
+
+    def goes_elsewhere(self, failure: Failure, now: int) -> bool:
+        """Answer in another way than by trying the same again; return False where there is none."""
+        return False
 
     def may_try_again_after(self, head: ResponseHead) -> bool:
         """Say whether the answer with this head may yet be followed by another attempt, so that it is held."""
@@ -329,6 +343,11 @@ class Attempts(Exchange):
     def _let_go(self, now: int) -> None:
         """Forget the attempt that failed, all but what may have come of it: an earlier phase is not gone back to."""
         self._cancel_timer()
+        if self._backoff is not None:
+            self._backoff.cancel()
+            self._backoff = None
+        if self.descent is not None:
+            self.descent.leave_attempt()
         if self._ticket is not None:
             self._ticket.cancel()
             self._ticket = None

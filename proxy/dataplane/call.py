@@ -17,9 +17,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from proxy.core.budget import Limit
 from proxy.core.calls import Kind, Outcome, Phase
-from proxy.core.decision import decide
 from proxy.core.reasons import Reason, outcome_without_connection
 from proxy.core.retries import Failure
 from proxy.core.units import SECOND
@@ -27,7 +25,7 @@ from proxy.dataplane.consider import Considered, consider
 from proxy.dataplane.onward import budget_lines, onward_head
 from proxy.dataplane.relay import Relay
 from proxy.dataplane.request import WAITING_BYTES
-from proxy.dataplane.shared import Shared
+from proxy.dataplane.upload import Upload
 from proxy.dataplane.write import WriteSide
 from proxy.net.connection import UpstreamConnection
 from proxy.net.errors import DialError
@@ -35,7 +33,6 @@ from proxy.net.pool import STALE_FOR_WRITES
 from proxy.wire.events import (
     END,
     Event,
-    Field,
     Framing,
     ResponseHead,
     Trailers,
@@ -52,7 +49,7 @@ EXPECT_SECONDS: Final = 1.0
 """How long the other side may think about `Expect: 100-continue` before it is sent the body all the same."""
 
 
-class Call(Shared):
+class Call(Upload):
     """One HTTP call of one client."""
 
     __slots__ = ()
@@ -63,6 +60,8 @@ class Call(Shared):
         """Consider the call, and start or refuse it."""
         case = self.look()
         if not self.take(case):
+            if self.case.route.ladder and self.apologises():
+                return
             decision = case.decision
             assert decision.refusal is not None
             if self.head.framing is Framing.NO_BODY:
@@ -92,9 +91,13 @@ class Call(Shared):
         """Hold what has to be known first; all else asks for its turn."""
         case, has_body = self.case, self.head.framing is not Framing.NO_BODY
         keyed = case.limits.key is not None and not case.subscription
-        if self.kind is Kind.WRITE or keyed or (has_body and case.route.max_attempts is not None):
+        route = case.route
+        less = bool(route.ladder) or route.cache is not None
+        if self.kind is Kind.WRITE or keyed or (has_body and (less or route.max_attempts is not None)):
             self._write = WriteSide(self)
             self._write.begin()
+        elif less:
+            self.descend()
         else:
             self.admit()
 
@@ -102,6 +105,8 @@ class Call(Shared):
         """Begin an attempt: a write's, once its intent is on disk."""
         if self._write is not None and self.kind is Kind.WRITE:
             self._write.declare()
+        elif self.descent is not None:
+            self.go_as_fits()
         else:
             self.go()
 
@@ -109,42 +114,6 @@ class Call(Shared):
         """End the call before anything of it was sent."""
         outcome = Outcome.SHED if reason is Reason.BUSY else Outcome.REFUSED
         self._answer(outcome, reason, detail, self.plane.clock())
-
-    # -- from the client -------------------------------------------------------------------------------------------
-
-    def on_request_data(self, data: bytes) -> None:
-        """Take a part of the body, and make the client wait while there is nowhere to put it."""
-        request = self.request
-        request.data(data)
-        if self._write is not None and self._write.collecting:
-            self._write.grew()
-        elif self._connection is None:
-            if request.size > WAITING_BYTES:
-                self.client.pause_reading()
-        elif self._connection.congested:
-            self.client.pause_reading()
-
-    def on_request_trailers(self, fields: list[Field]) -> None:
-        """Take what follows a chunked body."""
-        self.request.trailers = fields
-
-    def on_request_end(self) -> None:
-        """Take the end of the body."""
-        self.request.end()
-        if self.phase is Phase.SENDING and self.request.sent:
-            self.phase = Phase.SENT
-        if self._write is not None:
-            self._write.ended()
-        elif (digest := self.request.digest()) is not None:
-            self.know_unit_late(digest)
-
-    def on_client_congestion(self, congested: bool) -> None:
-        """Read from the upstream only as fast as the client does."""
-        if self._connection is not None:
-            if congested:
-                self._connection.pause_reading()
-            else:
-                self._connection.resume_reading()
 
     # -- open and send ---------------------------------------------------------------------------------------------
 
@@ -180,7 +149,10 @@ class Call(Shared):
         outcome = outcome_without_connection(error.reason)
         if outcome is not Outcome.REFUSED and self._out_of_time(now):
             return
-        if outcome is Outcome.CONNECT_FAILED and self.try_again(Failure(outcome), now):
+        failure = Failure(outcome, reason=error.reason, detail=error.detail)
+        if outcome is Outcome.CONNECT_FAILED and self.try_again(failure, now):
+            return
+        if outcome is not Outcome.CONNECT_FAILED and self.goes_elsewhere(failure, now):
             return
         self._leave_upstream(error.reason, linger=False)
         self._answer(self.for_all_attempts(outcome), error.reason, error.detail, now)
@@ -200,7 +172,8 @@ class Call(Shared):
             if self.sent_at is None:
                 self.sent_at = now
         # The client was told to go on when its body was collected; now the other side is asked before it is sent.
-        park = self._write is not None and self.head.expect_continue and self.request.ended
+        held = self._write is not None and self.request.ended and self.request.instead is None
+        park = held and self.head.expect_continue
         self.request.attach(connection, self.onward(connection, now), park=park)
         if self.request.sent:
             self.phase = Phase.SENT
@@ -211,7 +184,10 @@ class Call(Shared):
 
     def onward(self, connection: UpstreamConnection, now: int) -> bytes:
         """Return the head that goes out: what is sent on is reckoned now, for this attempt."""
-        return onward_head(self, connection, budget_lines(self, connection, now))
+        lines = budget_lines(self, connection, now)
+        if self.descent is not None or self.case.route.truncate is not None:
+            return self.changed_head(connection, lines)
+        return onward_head(self, connection, lines)
 
     def _unpark(self) -> None:
         """Send the body that waited for `100 Continue`: asked for, or waited for long enough."""
@@ -239,8 +215,8 @@ class Call(Shared):
                 self.partial = response.says_incomplete
             else:
                 last = event
-        if response.copied and response.size > self.policy.writes.hold_back_bytes and self._write is not None:
-            self._write.share_no_more()
+        if response.copied and response.size > self.policy.writes.hold_back_bytes:
+            self.copies_no_more()
         if self._idle_due is not None:
             self._idle_due = self.plane.clock() + self.policy.subscription_idle
         if last is None:
@@ -252,13 +228,6 @@ class Call(Shared):
         elif type(last) is WireFault:
             self._broken(last)
 
-    def on_congestion(self, congested: bool) -> None:
-        """Read from the client only as fast as the upstream does."""
-        if congested:
-            self.client.pause_reading()
-        else:
-            self.client.resume_reading()
-
     def _take_head(self, head: ResponseHead) -> None:
         if head.interim:
             self._take_interim(head)
@@ -267,9 +236,14 @@ class Call(Shared):
         self.phase = Phase.HEAD_RECEIVED
         self.status = head.status
         held = self.holds(head) and not read_as_it_comes(head.get(b"content-type") or b"")
-        held = held or (self.retries is not None and self.may_try_again_after(head))
-        self._response.begin(head, held=held, delegated=self.trusts())
+        descent = self.descent
+        held = held or ((self.retries is not None or descent is not None) and self.may_try_again_after(head))
+        watched = descent is not None or self.case.route.truncate is not None
+        ending = self.ending(head) if watched else None
+        self._response.begin(head, held=held, delegated=self.trusts(), ending=ending)
         self.partial = self._response.says_incomplete
+        if descent is not None and not held:
+            held = self._response.held = self.answer_begins(descent, head)
         if held:
             self._timer = self.plane.loop.call_later(
                 self.policy.writes.hold_back_time / SECOND, self._release
@@ -295,6 +269,8 @@ class Call(Shared):
     def _release(self) -> None:
         """Hold the answer no longer: it takes too long, or is too large."""
         self._cancel_timer()
+        if self.descent is not None and self.gives_up_held():
+            return
         self._response.held = False
         self._relay()
 
@@ -312,27 +288,16 @@ class Call(Shared):
         data = response.pending(ended=False)
         if not response.head_sent:
             data = self._rendered_head("in_progress", self.plane.clock(), close=not self._keeps()) + data
-            self._outlive_client_timer()
+            self.outlive_client_timer()
         if data:
             client.send(data)
             if client.congested and self._connection is not None:
                 self._connection.pause_reading()
 
-    def _outlive_client_timer(self) -> None:
-        """Let go of the caller's own timer: it waits for an answer to begin, and starts anew with each part of it."""
-        case = self.case
-        if case.decision.allowance.bound is not Limit.CLIENT_TIMER or self.due is None:
-            return
-        limits = case.limits._replace(client_timer=None)
-        decision = decide(self.policy, case.route, limits, case.budget, self.arrival)
-        self.case = case._replace(decision=decision)
-        self.due = self.arrival + decision.allowance.ns if decision.allowance.ns is not None else None
-        self._set_alarm()
-
     def _answered(self) -> None:
         """The whole answer is here. A write is settled on disk before its caller hears of it."""
         self._cancel_timer()
-        if self.retries is not None and self.tries_again_after_answer():
+        if (self.retries is not None or self.descent is not None) and self.tries_again_after_answer():
             return
         self.phase = Phase.COMPLETE
         self.attempt_due = None
@@ -359,7 +324,8 @@ class Call(Shared):
             self._dial(now)
             return
         reason = _BROKEN.get(problem.reason, Reason.PROTOCOL_ERROR)
-        if self._out_of_time(now) or self.try_again(Failure(Outcome.UPSTREAM_FAILED), now):
+        failure = Failure(Outcome.UPSTREAM_FAILED, reason=reason, detail=problem.detail)
+        if self._out_of_time(now) or self.try_again(failure, now):
             return
         self._leave_upstream(reason, linger=False)
         self._give_up(Outcome.UPSTREAM_FAILED, reason, problem.detail, now)
@@ -383,6 +349,7 @@ class Call(Shared):
         self.kind = Kind.OPAQUE
         self.relayed = len(rest)
         head = self._rendered_head("in_progress", now, close=False)
+        self.degraded = self._response.degraded
         transport = self.client.transport
         Relay(self, transport, connection).start(self.client.hand_over(), head + rest)
 

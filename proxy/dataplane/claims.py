@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
+from proxy.core.degrading import Degraded
 from proxy.core.writes import WriteRecord
 from proxy.wire.events import Field, ResponseHead
 
@@ -19,12 +20,16 @@ are other credentials.
 
 
 class Answer(NamedTuple):
-    """A whole answer, to be given more than once. `delegated`: what it says of a job of its own is taken for true."""
+    """A whole answer, to be given more than once. `delegated`: what it says of a job of its own is taken for true.
+
+    `degraded`: by how much it is less than was asked.
+    """
 
     head: ResponseHead
     body: bytes
     trailers: list[Field]
     delegated: bool = False
+    degraded: Degraded | None = None
 
 
 class Joined(Protocol):

@@ -23,7 +23,7 @@ from proxy.core.policy import OnMissing, Route
 from proxy.core.reasons import Reason
 from proxy.core.target import DEFAULT_PORTS, Origin, Target, split_authority, split_url
 from proxy.core.units import MILLISECOND, exact_ms, whole_ms
-from proxy.core.verdict import Verdict, complete, counts_of, steps_field
+from proxy.core.verdict import Verdict, complete, counts_of, degraded, steps_field
 from proxy.dataplane.call import Call
 from proxy.dataplane.consider import Considered, limits_of, listens
 from proxy.dataplane.onward import onward_head
@@ -183,9 +183,9 @@ class Entry(Call):
     def _verdict(self, budget: Budget, outcome: str, now: int) -> Verdict:
         """Return the verdicts on the job as this entry request ends: without an answer of the app, it is not done."""
         if outcome not in _OUTCOMES:
-            return Verdict(None, None)
+            return Verdict(None, None, degraded(budget))
         done = outcome == Outcome.COMPLETED and complete(budget)
-        return Verdict(done, self._closing(outcome, now) <= budget.deadline)
+        return Verdict(done, self._closing(outcome, now) <= budget.deadline, degraded(budget))
 
     def _closing(self, outcome: str, now: int) -> int:
         """Return when the job is over for this entry request: one that is cut ends when it is due."""

@@ -14,12 +14,15 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from proxy.core.admission import Task
-from proxy.core.budget import Limit
-from proxy.core.calls import Outcome, Phase, Would
+from proxy.core.budget import WORDS, Limit
+from proxy.core.calls import Kind, Outcome, Phase, Would
+from proxy.core.degrading import Why
 from proxy.core.policy import Retries
 from proxy.core.reasons import Reason
 from proxy.core.units import MILLISECOND, SECOND, exact_ms
 from proxy.core.writes import LateAnswer, WriteRecord, repetition
+from proxy.dataplane.answers import degraded_line, error_payload
+from proxy.dataplane.descent import Descent
 from proxy.dataplane.linger import Linger
 from proxy.dataplane.plane import Plane
 from proxy.dataplane.request import RequestSide
@@ -39,20 +42,13 @@ SMALL_BODY: Final = 65_536
 """The rest of a body that is read and thrown away to keep a connection, rather than closing it."""
 _NOTHING_FOLLOWS: Final = frozenset({Reason.MALFORMED, Reason.REDIRECT_LOOP})
 """Why a connection is of no further use: nobody knows where its next request begins, or it is one of our own."""
-_BOUNDS: Final[dict[Limit, str]] = {
-    Limit.NONE: "no limit",
-    Limit.ROUTE_CAP: "the cap of its route",
-    Limit.STAGE: "what was left of its stage",
-    Limit.BUDGET: "what was left of the budget",
-    Limit.CLIENT_TIMER: "the caller's own timer, less a margin",
-    Limit.FOREIGN: "a limit that the request states",
-}
 
 
 class Exchange(Step):
     """The state of one request and its answer. `call` tells how it goes well.
 
     `task`: there while the call waits for its turn. `retries`: what the sidecar tries again by itself, if anything.
+    `descent`: where it stands on the ladder of its route, if that has one or a cache.
     """
 
     __slots__ = (
@@ -64,6 +60,7 @@ class Exchange(Step):
         "_timer",
         "_write",
         "client",
+        "descent",
         "request",
         "retries",
         "task",
@@ -82,6 +79,7 @@ class Exchange(Step):
         self._backoff: asyncio.TimerHandle | None = None
         self._idle_due: int | None = None
         self.task: Task | None = None
+        self.descent: Descent | None = None
         self.retries: Retries | None = None
 
     # -- the good end ----------------------------------------------------------------------------------------------
@@ -94,23 +92,33 @@ class Exchange(Step):
         if self.ended:
             return
         now = self.plane.clock()
-        response = self._response
-        keep = self._keeps()
+        response, descent = self._response, self.descent
+        if self.kind is not Kind.READ:
+            self.has_written()
+        keep = self._keeps_after_own_answer() if self.given else self._keeps()
         if response.head_sent:
             response.last_lines += self.last_lines(now)
-        data = response.pending(ended=True)
-        if not response.head_sent:
-            data = self._rendered_head(Outcome.COMPLETED, now, close=not keep, reason=reason) + data
+            data = response.pending(ended=True)
+        else:
+            data = self._rendered_head(Outcome.COMPLETED, now, close=not keep, reason=reason)
+            data += response.pending(ended=True)
         self.client.send(data)
         if self._write is not None and self._write.intent is not None:
             self._write.intent.delivered()
         self._end(Outcome.COMPLETED, reason, now, keep=keep)
+        if descent is not None:
+            self.after_delivery(descent)
 
     def _rendered_head(self, outcome: str, now: int, *, close: bool, reason: Reason | None = None) -> bytes:
+        if self.descent is not None:
+            self.answer_leaves(self.descent)
         retry = self.retry(Outcome.COMPLETED, now) if outcome is Outcome.COMPLETED else None
-        return self._response.rendered_head(
-            self.plane.via, self.annotation(outcome, now, retry, reason), close=close
-        )
+        annotated = self.annotation(outcome, now, retry, reason)
+        if self._response.degraded is not None:
+            annotated.append(degraded_line(self._response.degraded))
+        if self.descent is not None or self.case.route.truncate is not None:
+            annotated += self.said_besides()
+        return self._response.rendered_head(self.plane.via, annotated, close=close)
 
     def last_lines(self, now: int) -> list[bytes]:
         """Return what there is to say after an answer that has passed as it came (trailers)."""
@@ -154,7 +162,11 @@ class Exchange(Step):
     def _cut_at(self, due: int) -> int:
         if not self._response.by_event:
             return due
-        return due - min(STREAM_MARGIN, (due - self.arrival) // 10)
+        return due - self.stream_margin(due)
+
+    def stream_margin(self, due: int) -> int:
+        """Return how long before it is due a stream is ended, so that its end arrives in time (nanoseconds)."""
+        return min(STREAM_MARGIN, (due - self.arrival) // 10)
 
     def _set_alarm(self) -> None:
         """Set the client's alarm to what comes first."""
@@ -190,6 +202,8 @@ class Exchange(Step):
             self.would = Would.CUT
             self.due = None
             return
+        if self.last_resort(now):
+            return
         allowance = self.case.decision.allowance
         allowed = exact_ms(allowance.ns or 0)
         detail = f"It waited for the answer of the same call, for the {allowed:g} ms that it was allowed."
@@ -210,7 +224,7 @@ class Exchange(Step):
 
     def _cut_by(self, bound: Limit, allowed_ms: float, now: int, *, what: str = "The call") -> None:
         self._leave_upstream(bound, linger=True)
-        detail = f"{what} was allowed {allowed_ms:g} ms ({_BOUNDS[bound]}) and was cut then."
+        detail = f"{what} was allowed {allowed_ms:g} ms ({WORDS[bound]}) and was cut then."
         self._give_up(Outcome.DEADLINE_EXCEEDED, bound, detail, now)
 
     def leave_queue(self, now: int) -> None:
@@ -218,7 +232,27 @@ class Exchange(Step):
         self.task = None
         self.queued = now - max(self.arrival, self.ready_at)
 
-    # -- what `attempt` and `call` have to say of it -----------------------------------------------------------------
+    # -- what those above have to say of it --------------------------------------------------------------------------
+
+    def answer_leaves(self, descent: Descent) -> None:
+        """The head of an answer is about to be passed on."""
+        raise NotImplementedError
+
+    def after_delivery(self, descent: Descent) -> None:
+        """A whole answer has been passed on."""
+        raise NotImplementedError
+
+    def has_written(self) -> None:
+        """What is no read has been answered."""
+        raise NotImplementedError
+
+    def said_besides(self) -> list[bytes]:
+        """Return what else there is to say in the head of an answer."""
+        raise NotImplementedError
+
+    def last_resort(self, now: int) -> bool:
+        """Give what can be given when no time is left; return False where there is nothing."""
+        return False
 
     def _too_late(self, task: Task, now: int) -> None:
         """Give up waiting for a turn."""
@@ -297,9 +331,8 @@ class Exchange(Step):
         if not self._response.head_sent:
             self._answer(outcome, reason, detail, now)
             return
-        data = self._response.pending(ended=False) + self._response.ending(
-            self.error_event(outcome, reason, detail)
-        )
+        error = error_payload(outcome, reason, detail, self.effect, self.phase, self.record_id)
+        data = self._response.pending(ended=False) + self._response.ending(error)
         if data:
             self.client.send(data)
         self._break_off(outcome, reason, now)
@@ -325,6 +358,8 @@ class Exchange(Step):
     def _keeps_after_own_answer(self) -> bool:
         """Whether the connection is worth keeping: the rest of the body is small, and certain to come."""
         head = self.head
+        if self._response.ends_with_close:
+            return False
         if self.client.ends or not head.keep_alive or (head.expect_continue and not self.request.ended):
             return False
         if self.request.ended or head.framing is Framing.NO_BODY:
@@ -343,10 +378,15 @@ class Exchange(Step):
 
     def _finish(self, outcome: Outcome, reason: str | None, now: int) -> None:
         self.relayed = self._response.relayed
+        self.degraded = self._response.degraded
+        if self.descent is not None:
+            self.descent.end()
         write = self._write
         self.finish(outcome, reason, now)
         if write is not None:
-            write.let_go(self._response.shared() if outcome is Outcome.COMPLETED else None)
+            # What only this one's own time made less is nobody else's answer.
+            own = self.degraded is not None and self.degraded.why != Why.DELEGATED
+            write.let_go(self._response.shared() if outcome is Outcome.COMPLETED and not own else None)
 
     def _answer_so_far(self, *, whole: bool = True) -> LateAnswer | None:
         return self._response.as_answer(exact_ms(self.plane.clock() - self.arrival), whole=whole)

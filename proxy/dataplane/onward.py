@@ -24,12 +24,23 @@ if TYPE_CHECKING:
 _DROPPED: Final = HOP_BY_HOP | {b"host"}
 
 
-def onward_head(step: Step, connection: UpstreamConnection, budget_lines: list[bytes]) -> bytes:
-    """Return the head that goes out on `connection`."""
+def onward_head(
+    step: Step,
+    connection: UpstreamConnection,
+    budget_lines: list[bytes],
+    without: frozenset[bytes] = frozenset(),
+    *,
+    chunked: bool = True,
+) -> bytes:
+    """Return the head that goes out on `connection`.
+
+    `without`: names of fields that stay behind, besides the usual ones. Not `chunked`: the body goes out in one piece even
+    if it came in chunks.
+    """
     head, target = step.head, step.case.target
-    rendered = lines(head.fields, dropped(head, _DROPPED))
+    rendered = lines(head.fields, dropped(head, _DROPPED | without if without else _DROPPED))
     rendered += budget_lines
-    if head.framing is Framing.CHUNKED:
+    if head.framing is Framing.CHUNKED and chunked:
         rendered.append(b"Transfer-Encoding: chunked\r\n")
     if head.upgrade is not None:
         rendered.append(b"Connection: Upgrade\r\n")

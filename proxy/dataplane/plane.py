@@ -28,6 +28,8 @@ from proxy.dataplane.claims import Claims
 from proxy.dataplane.dead_letters import give_up_overdue
 from proxy.dataplane.turns import Turns
 from proxy.dataplane.verify import Verifier
+from proxy.degrade.cache.cache import Cache
+from proxy.degrade.measured import Measured
 from proxy.net.dial import Dialer
 from proxy.net.own import OwnPorts
 from proxy.net.peer import PeerSockets
@@ -50,6 +52,15 @@ class Observer(Protocol):
     def step(self, record: StepRecord) -> None:
         """Take the record of a step that has ended."""
 
+    def degraded(self, record: StepRecord, budget: Budget | None, now: int) -> None:
+        """Take note of a step that was answered with less than it had asked for, after its record. `budget`: its own."""
+
+    def rung_tried(self, route: str, rung: str, ns: int) -> None:
+        """Take note of one try of a rung that asks an upstream, answered whole or given up as too slow (nanoseconds)."""
+
+    def cache_failed(self, part: str) -> None:
+        """Take note of a question to a part of the cache, `store` or `service`, that was not answered as it should be."""
+
     def entry(self, record: EntryRecord) -> None:
         """Take the record of an entry request that has ended."""
 
@@ -67,6 +78,9 @@ class Observer(Protocol):
 
     def budget_closed(self, verdict: Verdict, counts: Counts) -> None:
         """Take note of a budget that is finished, closed or run out of time, and what is to be said of its job."""
+
+    def stage_used(self, stage: str, share: int, used: int) -> None:
+        """Take note of what a stage of a budget that is finished had as its share, and what of it was used (nanoseconds)."""
 
     def retried(self, route: str) -> None:
         """Take note of an attempt that the sidecar makes again by itself."""
@@ -140,6 +154,8 @@ class Plane:
         self.attempts = Attempts()
         self.retry_budgets: dict[str, RetryBudget] = {}
         self.claims = Claims()
+        self.measured = Measured()
+        self.cache = Cache(loop, clock, lambda: self.policy.cache)
         self.jitter: Callable[[], float] = random.random
         self.own = own
         self.inbound = policy.listen.inbound
@@ -161,6 +177,10 @@ class Plane:
 
     def budget_finished(self, budget: Budget, now: int) -> None:
         """Take note that a budget is finished: closed, or run out of time."""
+        if budget.stages is not None:
+            for stage in budget.stages:
+                if used := stage.used(now):
+                    self.observer.stage_used(stage.name, stage.share, used)
         if budget.only is not None:
             self.observer.budget_closed(*of_one_call(budget.only, on_time=budget.on_time))
             return
@@ -170,6 +190,7 @@ class Plane:
         """See to what time alone brings: budgets that have run out, writes that have outlived their hold."""
         now = self.clock()
         give_up_overdue(self)
+        self.cache.attend()
         self.budgets.sweep(now)
         for budget in self.budgets.run_out():
             self.budget_finished(budget, now)
@@ -221,6 +242,7 @@ class Plane:
         for served in (*self.relays, *self.clients):
             served.stop()
         self.verifier.close()
+        self.cache.close()
         self.peers.close()
 
     def adopt(self, policy: Policy) -> None:

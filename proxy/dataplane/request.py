@@ -22,7 +22,18 @@ MANY_PARTS: Final = 4096
 class RequestSide:
     """One request's body and where it has got to."""
 
-    __slots__ = ("_connection", "_digest", "_keeps", "_parked", "_parts", "ended", "head", "size", "trailers")
+    __slots__ = (
+        "_connection",
+        "_digest",
+        "_keeps",
+        "_parked",
+        "_parts",
+        "ended",
+        "head",
+        "instead",
+        "size",
+        "trailers",
+    )
 
     def __init__(self, head: RequestHead) -> None:
         """Begin with nothing of the body."""
@@ -35,6 +46,8 @@ class RequestSide:
         self._parked = False
         self._digest: blake2b | None = None
         self._keeps = 0
+        # Sent in place of the body, in one piece whose length the head tells.
+        self.instead: bytes | None = None
 
     def keep(self, most: int) -> None:
         """Keep the body after it was sent, up to a size, so that it can be sent again."""
@@ -102,6 +115,13 @@ class RequestSide:
         """Let go of a connection, to send the same on another; only while it is `repeatable`."""
         self._connection = None
 
+    def forget(self) -> None:
+        """Keep nothing of what has been sent: it is not sent again."""
+        if self.sent:
+            self._keeps = 0
+            self._parts.clear()
+            self.instead = None
+
     def unpark(self) -> None:
         """Send the body that was kept back."""
         if self._parked and self._connection is not None:
@@ -112,6 +132,8 @@ class RequestSide:
 
     def _rendered(self) -> bytes:
         """Return what has been collected, in the framing that the head announced."""
+        if self.instead is not None:
+            return self.instead
         body = self.body()
         if self.head.framing is not Framing.CHUNKED:
             return body

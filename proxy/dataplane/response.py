@@ -7,15 +7,20 @@ be ended between two of them.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from typing import Final
 
+from proxy.core.degrading import Degraded, Why
 from proxy.core.units import SECOND
 from proxy.core.writes import LateAnswer
 from proxy.dataplane.claims import Answer
 from proxy.dataplane.request import MANY_PARTS
+from proxy.degrade.endings.ending import Ending
+from proxy.degrade.endings.failing import failure
+from proxy.degrade.endings.recognise import Boundary, boundary_for
 from proxy.wire.events import Field, Framing, RequestHead, ResponseHead
-from proxy.wire.eventstream import EventBoundary, error_event
+from proxy.wire.eventstream import EventBoundary
 from proxy.wire.fields import dropped, via
 from proxy.wire.render import LAST_CHUNK, chunk, last_chunk_with, line, lines, response_head
 
@@ -24,6 +29,11 @@ KEPT_BYTES: Final = 65_536
 
 _VERDICT: Final = (b"budget-steps", b"budget-verdict")
 _NEVER: Final = 1 << 62
+_DELEGATED: Final = Degraded(1, Why.DELEGATED, Why.DELEGATED)
+_OF_THE_BODY: Final = frozenset(
+    {b"content-digest", b"content-length", b"content-md5", b"digest", b"etag", b"repr-digest", b"trailer"}
+)
+"""What a head says of a body, and of no other."""
 _SECRET_FIELDS: Final = frozenset(
     {b"set-cookie", b"authorization", b"www-authenticate", b"proxy-authenticate"}
 )
@@ -37,13 +47,16 @@ class ResponseSide:
         "_chunked",
         "_copy",
         "_delegated",
+        "_ending",
         "_parts",
         "_request",
         "_verdict",
+        "degraded",
         "head",
         "head_sent",
         "held",
         "last_lines",
+        "outlasts",
         "relayed",
         "size",
         "trailers",
@@ -56,6 +69,8 @@ class ResponseSide:
         self.held = False
         self.size = 0
         self.relayed = 0
+        self.degraded: Degraded | None = None  # by how much it is less than asked, if it is
+        self.outlasts = False  # it could not be closed when it was time to
         self.trailers: list[Field] = []
         self.last_lines: list[bytes] = []  # trailers of our own
         self._request = request
@@ -63,25 +78,34 @@ class ResponseSide:
         self._verdict: list[tuple[bytes, bytes]] = []
         self._parts: list[bytes] = []
         self._chunked = False
-        self._boundary: EventBoundary | None = None
+        self._boundary: Boundary | None = None
+        self._ending: Ending | None = None
         self._copy: list[bytes] | None = None
 
     # -- from the upstream -----------------------------------------------------------------------------------------
 
-    def begin(self, head: ResponseHead, *, held: bool, delegated: bool = False) -> None:
+    def begin(
+        self, head: ResponseHead, *, held: bool, delegated: bool = False, ending: Ending | None = None
+    ) -> None:
         """Take the final head. `held`: pass nothing on until `release` or the end.
 
-        `delegated`: what it says of its own job (`Budget-Verdict`) is taken for true, and passed on.
+        `delegated`: what it says of its own job (`Budget-Verdict`) is taken for true, and passed on. `ending`: follows the
+        stream, and knows how to close it.
         """
         self.head = head
         self._delegated = delegated
         if delegated and b"budget-verdict" in head.index:
             self._verdict = [(name, value) for name in _VERDICT if (value := head.get(name))]
+            if _says_degraded(self._verdict):
+                self.degraded = _DELEGATED
         self.held = held
         unsized = head.framing is Framing.CHUNKED or head.framing is Framing.UNTIL_CLOSE
         self._chunked = unsized and self._request.minor == 1
         if unsized and self.is_event_stream:
             self._boundary = EventBoundary()
+        elif unsized and ending is not None:
+            self._boundary = boundary_for(head.get(b"content-type") or b"")
+        self._ending = ending if self._boundary is not None else None
 
     def body(self, data: bytes) -> None:
         """Take a part of the body."""
@@ -101,6 +125,8 @@ class ResponseSide:
         said = [(lower, value) for lower, _, value in trailers if lower in _VERDICT]
         if said and self._delegated:
             self._verdict = said
+            if _says_degraded(said):
+                self.degraded = _DELEGATED
             if self.head_sent:
                 self.last_lines = [line(name.title(), value) for name, value in said]
 
@@ -151,6 +177,8 @@ class ResponseSide:
         body = parts[0] if len(parts) == 1 else b"".join(parts)
         parts.clear()
         self.relayed += len(body)
+        if self._ending is not None and body:
+            self._ending.feed(body)
         if not self._chunked:
             return body
         framed = chunk(body) if body else b""
@@ -185,14 +213,58 @@ class ResponseSide:
 
         There is no final chunk: to a client that does not know the event, the stream broke off (promise 6).
         """
-        if self._boundary is None or not self._boundary.between_events:
+        if self._boundary is None or not self._boundary.passed_whole:
             return b""
-        event = error_event(payload)
-        return chunk(event) if self._chunked else event
+        said = failure(self._boundary, self._request.target, payload)
+        return chunk(said) if self._chunked and said else said
+
+    @property
+    def closable(self) -> bool:
+        """Whether this is a stream that somebody here may know how to close."""
+        return self._ending is not None
+
+    @property
+    def broke(self) -> bool:
+        """Whether this is a stream that has ended without its own end, or has said that it failed."""
+        ending = self._ending
+        return ending is not None and (ending.failed or ending.unfinished)
+
+    def closed(self, mark: str) -> bytes | None:
+        """Return the end of a stream that is closed in its own dialect, `mark` in its text; none if it has ended by itself.
+
+        None where it cannot be closed truthfully.
+        """
+        return self._ending.close(mark) if self._ending is not None else None
+
+    def framed_end(self, data: bytes) -> bytes:
+        """Return the last bytes of a body, framed, and the end of the message with what is said after it."""
+        self.relayed += len(data)
+        if not self._chunked:
+            return data
+        return (chunk(data) if data else b"") + last_chunk_with([], self.last_lines)
+
+    def replace(self, body: bytes) -> None:
+        """Put another body in the place of a whole one, of which nothing has been passed on."""
+        head = self.head
+        assert head is not None
+        fields = [field for field in head.fields if field[0] not in _OF_THE_BODY]
+        fields.append((b"content-length", b"Content-Length", b"%d" % len(body)))
+        self.head = replace(head, fields=fields, framing=Framing.LENGTH, length=len(body))
+        self._chunked = False
+        self._parts = [body]
+        if self._copy is not None:
+            self._copy = [body]
+
+    def taken(self) -> Answer:
+        """Return a whole answer of which nothing has been passed on, to be given later if nothing better comes."""
+        assert self.head is not None
+        tail = self._boundary.flush() if self._boundary is not None else b""
+        return Answer(self.head, b"".join([*self._parts, tail]), self.trailers, self._delegated)
 
     def discard(self) -> None:
         """Let go of what has not been passed on: the client gets another answer."""
         self._parts.clear()
+        self.degraded = None
 
     # -- for others ------------------------------------------------------------------------------------------------
 
@@ -214,7 +286,7 @@ class ResponseSide:
         """Return the whole answer for those who wait for it, if it was kept."""
         if self._copy is None or self.head is None:
             return None
-        return Answer(self.head, b"".join(self._copy), self.trailers, self._delegated)
+        return Answer(self.head, b"".join(self._copy), self.trailers, self._delegated, self.degraded)
 
     # -- for the record --------------------------------------------------------------------------------------------
 
@@ -246,6 +318,11 @@ class ResponseSide:
         """Keep no more of the body than a late answer keeps."""
         if sum(map(len, self._parts)) > KEPT_BYTES:
             self._parts = [b"".join(self._parts)[:KEPT_BYTES]]
+
+
+def _says_degraded(said: list[tuple[bytes, bytes]]) -> bool:
+    """Say whether a delegated job says of itself that it did less than it was asked for."""
+    return any(name == b"budget-verdict" and b"; degraded=" in value for name, value in said)
 
 
 def retry_after(head: ResponseHead) -> int | None:

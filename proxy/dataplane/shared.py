@@ -39,6 +39,7 @@ class Shared(Attempts):
         self.phase = Phase.COMPLETE
         self.status = answer.head.status
         self._response.begin(answer.head, held=True, delegated=answer.delegated)
+        self._response.degraded = answer.degraded
         self._response.body(answer.body)
         self._response.end_with(answer.trailers)
         self.partial = self._response.says_incomplete

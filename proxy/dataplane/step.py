@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from typing import Final
-
 from proxy.core.admission import Lease
 from proxy.core.attempts import failed
 from proxy.core.budget import Budget
 from proxy.core.calls import Effect, Kind, Outcome, Phase, Retry, Would, effect_of, retry_of
+from proxy.core.degrading import Degraded
 from proxy.core.history import Event, Happening
 from proxy.core.policy import Mode
 from proxy.core.problem import Problem
@@ -16,7 +14,7 @@ from proxy.core.reasons import Case, Reason, case_of, status_of
 from proxy.core.step import StepRecord
 from proxy.core.units import SECOND, exact_ms, whole_ms
 from proxy.core.writes import NEXT_AFTER, WriteRecord
-from proxy.dataplane.answers import annotation, outcome_item, own_answer
+from proxy.dataplane.answers import LAST_ATTEMPT, annotation, outcome_item, own_answer
 from proxy.dataplane.consider import Considered
 from proxy.dataplane.dead_letters import exhausted
 from proxy.dataplane.plane import Plane
@@ -32,7 +30,8 @@ class Step:
     when all was here that had to be, so that what is left until `sent_at` is our own doing. `tries` counts the attempts
     that it made itself, `attempt` those of its unit by anybody; `attempting`: one of its own is under way; `attempt_due`:
     when the current one of several is over; `reached`: the phase that its earlier ones have left it in; `told`: how many
-    milliseconds the other side was last told are left.
+    milliseconds the other side was last told are left; `rung`, `degraded` and `cached`: as its record has them;
+    `given`: its answer comes from nobody that was asked.
     """
 
     __slots__ = (
@@ -41,13 +40,16 @@ class Step:
         "attempt",
         "attempt_due",
         "attempting",
+        "cached",
         "case",
+        "degraded",
         "dialled",
         "due",
         "ended",
         "enforced",
         "fingerprint",
         "fresh",
+        "given",
         "head",
         "kind",
         "lease",
@@ -61,6 +63,7 @@ class Step:
         "ready_at",
         "record_id",
         "relayed",
+        "rung",
         "sent_at",
         "stage",
         "status",
@@ -106,6 +109,10 @@ class Step:
         self.told: int | None = None
         self.fresh = False
         self.partial = False
+        self.rung: str | None = None
+        self.degraded: Degraded | None = None
+        self.cached: str | None = None
+        self.given = False
         self.advice: Retry | None = None
         self.would: Would | None = None
         self.unjournaled = False  # a write that went on though the journal could not take its intent
@@ -126,7 +133,8 @@ class Step:
             if case.opened:
                 self.plane.observer.budget_opened()
             self.number = budget.next_step()
-            self.plane.budgets.begin(budget, self.stage, case.limits.phase, self.arrival)
+            allowed = decision.allowance.ns
+            self.plane.budgets.begin(budget, self.stage, case.limits.phase, self.arrival, allowed)
         if decision.refusal is not None:
             if self.enforced or not case.sendable:
                 return False
@@ -170,7 +178,7 @@ class Step:
         if budget.stages is None:
             return left
         stage = budget.stage(self.stage, phase)
-        return left if stage is None else min(left, stage.left(now))
+        return left if stage is None else min(left, budget.stages.left(stage, now))
 
     def made(self, now: int) -> int:
         """Return how many attempts of the call's unit have been made, by anybody, as far as is known."""
@@ -187,7 +195,12 @@ class Step:
         attempts = self.plane.attempts
         used = attempts.at_stake(unit) if self.attempting else attempts.count(unit)
         others = attempts.running(unit) - self.attempting
-        return used >= most and not others and failed(self.phase is Phase.COMPLETE, self.status)
+        return used >= most and not others and self._failed_at_last
+
+    @property
+    def _failed_at_last(self) -> bool:
+        """Whether the work is left undone."""
+        return failed(self.given or self.phase is Phase.COMPLETE, self.status)
 
     def retry(self, outcome: Outcome, now: int) -> Retry | None:
         """What the caller may do now."""
@@ -292,7 +305,7 @@ class Step:
             else None,
             idempotency_key=considered.limits.key,
             record=first.id if first is not None else self.record_id,
-            next=_LAST_ATTEMPT if self.used_up else follows,
+            next=LAST_ATTEMPT if self.used_up else follows,
             retry=retry,
             retry_after_ms=whole_ms(wait) if case is Case.SHED else None,
         )
@@ -302,18 +315,6 @@ class Step:
             close=close,
             bodiless=self.head.method == "HEAD",
         )
-
-    def error_event(self, outcome: Outcome, reason: str, detail: str) -> bytes:
-        """Return the payload of the error event that ends a stream, in the form that LLM clients raise on."""
-        error = {
-            "type": outcome,
-            "code": reason,
-            "message": detail,
-            "effect": self.effect,
-            "phase": self.phase,
-            "record": self.record_id,
-        }
-        return json.dumps({"error": error}).encode()
 
     def finish(self, outcome: Outcome, reason: str | None, now: int) -> None:
         """Leave the record, and give back what was held. Called once, by whatever ended the call."""
@@ -353,7 +354,7 @@ class Step:
             self.would,
             self.status,
             self.relayed,
-            None,
+            self.degraded,
             exact_ms(self.queued),
             exact_ms(self.sent_at - self.ready_at - self.queued - self.dialled)
             if self.sent_at is not None and self.tries
@@ -361,14 +362,19 @@ class Step:
             self.tries,
             int(self.fresh),
             self.partial,
+            self.rung,
+            self.cached,
+            exact_ms(decision.carried) if decision.carried else None,
         )
         plane.observer.step(record)
+        if record.degraded is not None:
+            plane.observer.degraded(record, budget, now)
         self._give_back(record, now)
 
     def _give_back(self, record: StepRecord, now: int) -> None:
         """Give back the unit, the share of the budget, and last the lease: whoever is granted it next may end at once."""
         plane, case = self.plane, self.case
-        self.end_attempt(now, undone=failed(self.phase is Phase.COMPLETE, self.status))
+        self.end_attempt(now, undone=self._failed_at_last)
         if self.used_up:
             exhausted(self, now)
         lease, budget = self.lease, case.budget
@@ -383,12 +389,6 @@ class Step:
         if lease is not None:
             self.lease = None
             plane.turns.give_back(lease, now)
-
-
-_LAST_ATTEMPT: Final = (
-    "This was the last attempt that it gets: it is not attempted again until someone decides. Finish without it, and say "
-    "that it is open."
-)
 
 
 def _whole_seconds(span: int) -> int:

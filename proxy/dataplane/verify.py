@@ -22,10 +22,9 @@ from proxy.core.verification import ASK_TIME, MOST_BODY, Found, question, says, 
 from proxy.core.writes import WriteEvent, WriteRecord, WriteState
 from proxy.dataplane.dead_letters import held_since
 from proxy.dataplane.onward import plain_head
+from proxy.net.ask import Answer, Ask, Failure, Question
 from proxy.net.connection import UpstreamConnection
-from proxy.net.errors import DialError
-from proxy.net.pool import Ticket
-from proxy.wire.events import END, Event, RequestHead, ResponseHead, WireFault
+from proxy.wire.events import RequestHead
 from proxy.wire.fields import dropped
 from proxy.wire.render import lines
 
@@ -133,22 +132,18 @@ class Verifier:
 
 
 class Inquiry:
-    """What is asked about one write. The waiter and the sink of each question's connection."""
+    """What is asked about one write, a question at a time."""
 
     __slots__ = (
         "_absent",
         "_asked",
-        "_body",
         "_carried",
-        "_connection",
-        "_head",
         "_id",
         "_plane",
+        "_question",
         "_route",
         "_target",
-        "_ticket",
         "_timer",
-        "_under_way",
         "_verifier",
     )
 
@@ -164,12 +159,8 @@ class Inquiry:
         self._carried = carried
         self._asked = 0
         self._absent = 0
-        self._under_way = False
-        self._ticket: Ticket | None = None
-        self._connection: UpstreamConnection | None = None
+        self._question: Ask | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._head: ResponseHead | None = None
-        self._body = bytearray()
 
     def ask_in(self, wait: int) -> None:
         """Ask after a while (nanoseconds)."""
@@ -189,64 +180,28 @@ class Inquiry:
             return
         if not self._verifier.may_ask(self):
             return
-        self._under_way = True
         self._asked += 1
-        self._head = None
-        self._body.clear()
-        self._timer = self._plane.loop.call_later(ASK_TIME / SECOND, self._answer, Found.UNKNOWN)
-        origin = self._target.origin
-        connection = self._plane.pool.take(origin, self._plane.clock(), SECOND)
-        if connection is not None:
-            self.on_connection(connection)
-        else:
-            self._ticket = self._plane.pool.request(origin, self)
-
-    def on_connection(self, connection: UpstreamConnection) -> None:
-        """Put the question."""
-        self._ticket = None
-        self._connection = connection
         verify = self._route.verify
         assert verify is not None
-        connection.begin(self, verify.method)
-        rendered = list(self._carried)
-        connection.write(plain_head(self._plane.policy, connection, verify.method, self._target, rendered))
+        plane = self._plane
+        question = Question(
+            self._target.origin, verify.method, self._rendered, MOST_BODY, ASK_TIME, fresher_than=SECOND
+        )
+        self._question = Ask(plane.loop, plane.clock, plane.pool, question, self._heard)
 
-    def on_dial_failed(self, error: DialError) -> None:
-        """There is nobody to ask."""
-        self._ticket = None
-        self._answer(Found.UNKNOWN)
-
-    def on_response(self, events: list[Event]) -> None:
-        """Take the answer."""
-        for event in events:
-            if type(event) is ResponseHead:
-                if not event.interim:
-                    self._head = event
-            elif type(event) is bytes:
-                self._body += event
-                if len(self._body) > MOST_BODY:
-                    self._answer(Found.UNKNOWN)
-                    return
-            elif event is END:
-                self._read()
-                return
-            elif type(event) is WireFault:
-                self._answer(Found.UNKNOWN)
-                return
-
-    def on_congestion(self, congested: bool) -> None:
-        """A question is small."""
-
-    def _read(self) -> None:
-        """Take a whole answer; its connection can be used again."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            self._plane.pool.give_back(connection)
+    def _rendered(self, connection: UpstreamConnection) -> bytes:
+        """Return the question in the form that its connection takes."""
         verify = self._route.verify
-        if self._head is None or verify is None:
+        assert verify is not None
+        return plain_head(self._plane.policy, connection, verify.method, self._target, list(self._carried))
+
+    def _heard(self, answer: Answer | Failure) -> None:
+        """Take the answer, or that there is none."""
+        verify = self._route.verify
+        if isinstance(answer, Failure) or verify is None:
             self._answer(Found.UNKNOWN)
         else:
-            self._answer(says(verify, self._head.status, bytes(self._body)))
+            self._answer(says(verify, answer.status, answer.body))
 
     def _answer(self, found: Found) -> None:
         """Take what was found out: the matter is settled, or is asked about again."""
@@ -286,14 +241,9 @@ class Inquiry:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._ticket is not None:
-            self._ticket.cancel()
-            self._ticket = None
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.abort()
-        if self._under_way:
-            self._under_way = False
+        if self._question is not None:
+            self._question.cancel()
+            self._question = None
             self._verifier.asked()
 
 

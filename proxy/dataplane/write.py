@@ -33,6 +33,8 @@ _WHO_ASKS_FOR_WHAT: Final = (
     b"cookie",
     b"x-api-key",
     b"api-key",
+    b"x-goog-api-key",
+    b"x-auth-token",
     b"accept",
     b"accept-encoding",
     b"accept-language",
@@ -139,7 +141,7 @@ class WriteSide:
         else:
             self.collecting = False
             call.ready_at = call.plane.clock()
-            call.admit()
+            call.known()
 
     def _known(self, known_as: str) -> None:
         """Take the fingerprint of the unit; empty when the body is too large to be held."""
@@ -156,7 +158,7 @@ class WriteSide:
 
     def _go_on(self) -> None:
         if self.clear():
-            self._call.admit()
+            self._call.known()
 
     def clear(self) -> bool:
         """Say whether the call may go on: there is no equal one in flight, and a write repeats none that is unresolved."""

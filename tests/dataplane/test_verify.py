@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from proxy.core.calls import Kind
-from proxy.core.policy import Connections, Guard, Idempotency, Upstream, Verify
+from proxy.core.policy import Connections, Guard, Idempotency, Verify
 from proxy.core.target import Origin
 from proxy.core.units import MILLISECOND
+from proxy.core.upstream import Upstream
 from proxy.core.writes import WriteEvent, WriteState
 from tests.dataplane.doubts import NO, YES, at_rest, doubt, last, questions, state, verifying, writes
 from tests.dataplane.world import request

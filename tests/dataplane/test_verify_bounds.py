@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from proxy.core.calls import Phase
-from proxy.core.policy import Idempotency, Policy, Route, Upstream, Verify
+from proxy.core.policy import Idempotency, Policy, Route, Verify
 from proxy.core.target import Origin
+from proxy.core.upstream import Upstream
 from proxy.core.writes import WriteBook, WriteEvent, WriteRecord, WriteState
 from proxy.dataplane.verify import MOST_AT_ONCE
 from tests.dataplane.doubts import NO, VERIFY, YES, at_rest, doubt, last, questions, state, verifying

@@ -23,6 +23,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
+from proxy.core.budget import Budget
 from proxy.core.entry import EntryRecord
 from proxy.core.history import Counts
 from proxy.core.policy import Policy
@@ -385,6 +386,7 @@ class FakeDialer:
         self._world = world
         self.held = False
         self.refused: set[str] = set()
+        self.fails_as: Reason = Reason.CONNECTION_REFUSED
         self.inside = True
         self.via_parent = False
         self.early = b""
@@ -400,7 +402,7 @@ class FakeDialer:
             self.waiting.append(place)
             await place
         if origin.host in self.refused:
-            raise DialError(Reason.CONNECTION_REFUSED, f"{origin} refuses connections.")
+            raise DialError(self.fails_as, f"{origin} refuses connections.")
         protocol = factory()
         upstream = FakeUpstream(self._world, origin, protocol, tunnel=tunnel)
         protocol.connection_made(upstream.transport)
@@ -496,9 +498,22 @@ class Observed:
         self.joins: list[str] = []
         self.verifications: list[str] = []
         self.settlements: list[tuple[str, WriteState]] = []
+        self.stages_used: list[tuple[str, int, int]] = []
+        self.less: list[tuple[StepRecord, Budget | None, int]] = []
+        self.rungs_tried: list[tuple[str, str, int]] = []
+        self.cache_failures: list[str] = []
 
     def step(self, record: StepRecord) -> None:
         self.records.append(record)
+
+    def degraded(self, record: StepRecord, budget: Budget | None, now: int) -> None:
+        self.less.append((record, budget, now))
+
+    def rung_tried(self, route: str, rung: str, ns: int) -> None:
+        self.rungs_tried.append((route, rung, ns))
+
+    def cache_failed(self, part: str) -> None:
+        self.cache_failures.append(part)
 
     def entry(self, record: EntryRecord) -> None:
         self.entries.append(record)
@@ -520,6 +535,9 @@ class Observed:
 
     def budget_closed(self, verdict: Verdict, counts: Counts) -> None:
         self.budgets_closed.append((verdict, counts))
+
+    def stage_used(self, stage: str, share: int, used: int) -> None:
+        self.stages_used.append((stage, share, used))
 
     def retried(self, route: str) -> None:
         self.retries.append(route)
