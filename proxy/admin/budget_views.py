@@ -13,6 +13,8 @@ from typing import Any, Final, NamedTuple
 from proxy.admin.views import rfc3339, write_view
 from proxy.core.budget import Budget, CallPhase
 from proxy.core.history import Event, History
+from proxy.core.stages import Stages
+from proxy.core.step import StepRecord
 from proxy.core.units import MILLISECOND, exact_ms, whole_ms
 from proxy.core.verdict import Verdict, counts_of, verdict_of
 from proxy.core.writes import WriteRecord
@@ -87,6 +89,7 @@ def record_view(budget: Budget, writes: Iterable[WriteRecord], moment: Moment) -
     verdict = verdict_of(budget, now)
     known = list(writes)
     closed = budget.closed_at
+    stages = budget.stages or _UNDIVIDED
     return budget_view(budget, moment) | {
         "deadline": moment.time_of_day(budget.deadline),
         "deadline_ms": _ms(budget.deadline - budget.opened),
@@ -100,14 +103,29 @@ def record_view(budget: Budget, writes: Iterable[WriteRecord], moment: Moment) -
             "on_time": _on_timeliness(budget, verdict, now),
         },
         "stages": [
-            {"stage": name, "share_ms": _ms(stage.share), "used_ms": _ms(stage.used(now))}
-            for name, stage in (budget.stages or {}).items()
+            {
+                "stage": stage.name,
+                "share_ms": _ms(stage.share),
+                "used_ms": _ms(stage.used(now)),
+                "carried_in_ms": _ms(stages.carried_in(stage, now)),
+                "left_ms": whole_ms(stages.left(stage, now)),
+            }
+            for stage in stages
         ],
-        "steps": [step._asdict() for step in history.steps],
+        "steps": [_step(step) for step in history.steps],
         "steps_dropped": history.steps_dropped,
         "writes": [write_view(each, moment.wall_ms, body=False) for each in known[:MOST_WRITES]],
         "writes_dropped": max(0, len(known) - MOST_WRITES),
     }
+
+
+def _step(record: StepRecord) -> dict[str, Any]:
+    """Return a step as JSON values: as the log's line has it."""
+    shown = record._asdict()
+    if record.degraded is not None:
+        level, rung, why, stage = record.degraded
+        shown["degraded"] = {"level": level, "rung": rung, "reason": why, "stage": stage}
+    return shown
 
 
 def timeline_view(budget: Budget, moment: Moment) -> dict[str, Any]:
@@ -140,6 +158,7 @@ def _event(event: Event, opened: int) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------------- verdicts
 
 _NOTHING: Final = History()  # of a budget that has none; nobody adds to it
+_UNDIVIDED: Final = Stages(())
 _BY: Final = {
     "entry": "with its last entry request",
     "request": "on request",
@@ -149,15 +168,22 @@ _BY: Final = {
 
 def _on_completeness(budget: Budget, verdict: Verdict) -> str:
     """Say in a sentence whether the work is complete, and if not, what is missing."""
-    lacking = ", ".join(_lacking(budget))
+    lacking, less = ", ".join(_lacking(budget)), _less(verdict.degraded)
     if verdict.complete is None:
         so_far = f"so far {lacking}" if lacking else "all that was begun so far is done"
-        return f"Still open: {so_far}."
+        return f"Still open: {so_far}{less}."
     if not verdict.complete:
-        return f"Incomplete: {lacking}."
+        return f"Incomplete: {lacking}{less}."
     if not counts_of(budget).total:
         return "Complete: nothing was begun, so nothing is undone."
-    return "Complete: all that was begun is done, and every effect is known."
+    return f"Complete: all that was begun is done, and every effect is known{less}."
+
+
+def _less(degraded: int) -> str:
+    """Say of how many calls the answer was less than asked, after what else there is to say."""
+    if not degraded:
+        return ""
+    return f"; {_many(degraded, 'call was answered with less than it', 'calls were answered with less than they')} asked for"
 
 
 def _lacking(budget: Budget) -> Iterable[str]:

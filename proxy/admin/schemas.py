@@ -10,9 +10,11 @@ from typing import Any, Final
 
 from proxy.admin.endpoints import DEAD_LETTERS
 from proxy.core.calls import Effect, Kind, Outcome, Phase, Retry, Would
+from proxy.core.degrading import Why
 from proxy.core.history import Happening
 from proxy.core.policy import Mode
 from proxy.core.writes import WriteState
+from proxy.degrade.cache.found import How
 
 Schema = dict[str, Any]
 
@@ -35,6 +37,11 @@ def span(says: str) -> Schema:
 def count(says: str) -> Schema:
     """Return the schema of a count, or of a span that is rounded down."""
     return {"type": "integer", "minimum": 0, "description": says}
+
+
+def at_least_one(says: str) -> Schema:
+    """Return the schema of a count that is never nothing."""
+    return count(says) | {"minimum": 1}
 
 
 def truth(says: str) -> Schema:
@@ -125,15 +132,32 @@ _STEP: Final = members(
     would=perhaps(word(Would, "What `mode: observe` did not do to it.")),
     status=perhaps(count("The status that its caller was answered with.")),
     bytes=count("The response body that its caller got."),
-    degraded={
-        "type": ["string", "null"],
-        "description": "What it was answered with instead, if that was less.",
-    },
+    degraded=perhaps(
+        members(
+            "By how much its answer was less than it asked for, and why; null when it was not.",
+            level=at_least_one("How many rungs of its route's ladder lie above the one that answered."),
+            rung=text("The rung that answered."),
+            reason=word(Why, "What spoke against the better ones, or what else made it less."),
+            stage=perhaps(text("The stage that it belongs to.")),
+        )
+    ),
     queued_ms=span("The part of waited_ms that was spent waiting for a slot."),
     overhead_ms=perhaps(span("What the sidecar itself took before the first byte left.")),
     tries=count("How many attempts it made; none if it was never started."),
     fresh=count("1 when it was the first to attempt its unit."),
     partial=truth("It was a delegated job, whose own result is incomplete."),
+    rung=perhaps(
+        text("The rung of its route's ladder that answered, the first one too; null without a ladder.")
+    ),
+    cache=perhaps(
+        word(
+            (*How, "miss"),
+            "Where in the cache its answer came from, or that there was none; null when the cache was not asked.",
+        )
+    ),
+    carried_ms=perhaps(
+        span("The part of allowed_ms that earlier stages had left unused; null where that was nothing.")
+    ),
 )
 
 _ANSWER: Final[Schema] = {
@@ -186,6 +210,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
         client_gone=count("The caller left first."),
         uncertain=count("Of these, the writes whose effect is still unknown."),
         in_flight=count("Not ended yet."),
+        degraded=count("Of these, the ones that were answered with less than they asked for."),
     ),
     "BudgetRecord": members(
         "All that is known of a job.",
@@ -212,8 +237,12 @@ SCHEMAS: Final[dict[str, Schema]] = {
                 stage=text("Its name."),
                 share_ms=span("What its steps may use together."),
                 used_ms=span("What they have used."),
+                carried_in_ms=span(
+                    "What has come to it beside its share, used by now or left: earlier stages had no use for it."
+                ),
+                left_ms=count("What one of its steps might use that began now, as long as the budget lasts."),
             ),
-            "The stages that the policy gives shares to.",
+            "The stages that the policy gives shares to, in its order.",
         ),
         steps=items(ref("Step"), "The steps that have ended, in the order of their ends."),
         steps_dropped=count("Further steps, of which only the counts are kept."),
@@ -299,6 +328,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
                 "writes",
                 "journal",
                 "connections",
+                "cache",
             )
         },
         limit=perhaps(count("Calls in flight at once in the whole pod.")),

@@ -9,15 +9,18 @@ from __future__ import annotations
 import base64
 import dataclasses
 import datetime
+import json
 import re
 from collections.abc import Mapping
 from enum import Enum
 from typing import Any, Final
 
 from proxy.config.scalars import SPANS
+from proxy.core.degrading import Change, FixedAnswer
 from proxy.core.json_path import JsonPath
-from proxy.core.policy import Address, Policy, Upstream
+from proxy.core.policy import Address, Policy
 from proxy.core.target import DEFAULT_PORTS
+from proxy.core.upstream import Upstream
 from proxy.core.writes import LateAnswer, WriteRecord, WriteState
 
 # ------------------------------------------------------------------------------------------------- writes
@@ -114,6 +117,11 @@ NANOSECONDS: Final = frozenset(
         "Writes.hold",
         "Journal.retention",
         "Connections.idle",
+        "Rung.needs",
+        "RouteCache.ttl",
+        "RouteCache.stale_if_error",
+        "Truncate.margin",
+        "CachePolicy.timeout",
         "Policy.subscription_idle",
         "Policy.grace",
     }
@@ -133,8 +141,10 @@ def _members(value: Any) -> dict[str, Any]:
     shown = {}
     for field in dataclasses.fields(value):
         member = getattr(value, field.name)
-        if member is not None and _SECRET.search(field.name):
+        if not isinstance(member, bool | None) and _SECRET.search(field.name):
             shown[field.name] = _HIDDEN
+        elif member is None and (kind, field.name) == ("Rung", "needs"):
+            shown[field.name] = "auto"
         elif isinstance(member, int) and f"{kind}.{field.name}" in NANOSECONDS:
             shown[field.name] = SPANS.show(member)
         else:
@@ -158,12 +168,28 @@ def _plain(value: Any) -> Any:
             return str(value)
         case Upstream():
             return _url(value)
+        case Change():
+            return _change(value)
+        case FixedAnswer():
+            return _members(value) | {
+                "body": value.body.decode(errors="replace"),
+                "headers": dict(value.headers),
+            }
         case frozenset():
             return sorted(map(_plain, value))
         case tuple():
             return [_plain(item) for item in value]
         case _:
             return _members(value)
+
+
+def _change(change: Change) -> dict[str, Any]:
+    """Return what a rung changes. A key of another service is no secret in a body, but usually in a header or a query."""
+    return {
+        "json": {str(path): json.loads(text) for path, text in change.json},
+        "headers": dict.fromkeys((name for name, _ in change.headers), _HIDDEN),
+        "query": dict.fromkeys((name for name, _ in change.query), _HIDDEN),
+    }
 
 
 def _url(upstream: Upstream) -> str:

@@ -10,13 +10,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from proxy.cli.less_text import ASCII_MARK, UNICODE_MARK, on_cache, on_less, rung_and_why
 from proxy.cli.output import ago, many, one_line, seconds
 
 Document = dict[str, Any]
 
 _COLOURS: Final = {"completed": "green", "deadline_exceeded": "yellow"}
 _GOOD: Final = {"complete": "bold green", "on_time": "bold green", "in_progress": "bold cyan"}
+_LESS: Final = "bold yellow"
 _IN_DOUBT: Final = frozenset({"uncertain", "dead_lettered"})
+_LONGEST_RUNG: Final = 20  # in a table
 
 
 # -- many --------------------------------------------------------------------------------------------------------------
@@ -46,14 +49,17 @@ def print_budgets(budgets: list[Document], out: Console) -> None:
 
 
 def _state(budget: Document) -> Text:
+    degraded = budget["counts"]["degraded"]
+    less = [(f"degraded={degraded}", _LESS)] if degraded else []
     if budget["state"] == "open":
-        return Text(f"open, {seconds(budget['remaining_ms'])} left", "cyan")
+        words = [(f"open, {seconds(budget['remaining_ms'])} left", "cyan"), *less]
+        return Text("; ").join(Text(*word) for word in words)
     words = [_word(budget["complete"], "complete", "incomplete")]
     if budget["on_time"] is None:
         words.insert(0, ("expired", "bold red"))
     else:
         words.append(_word(budget["on_time"], "on_time", "late"))
-    return Text("; ").join(Text(*word) for word in words)
+    return Text("; ").join(Text(*word) for word in (*words, *less))
 
 
 def _word(good: bool, yes: str, no: str) -> tuple[str, str]:
@@ -67,7 +73,7 @@ def heading(record: Document) -> Text:
     """Return what is to be said of a job first."""
     line = Text(f"{record['id']}: ", "bold")
     words = record["verdict"].split("; ")
-    line.append_text(Text("; ").join(Text(word, _GOOD.get(word, "bold red")) for word in words))
+    line.append_text(Text("; ").join(Text(word, _colour(word)) for word in words))
     total, deadline = record["total_ms"], record["deadline_ms"]
     line.append(f"   {seconds(record['spent_ms'])} of {seconds(total)} s")
     if deadline != total:
@@ -77,6 +83,10 @@ def heading(record: Document) -> Text:
     if record["state"] == "expired":
         line.append(", expired")
     return line
+
+
+def _colour(word: str) -> str:
+    return _LESS if word.startswith("degraded=") else _GOOD.get(word, "bold red")
 
 
 def print_verdict(record: Document, out: Console) -> None:
@@ -94,7 +104,7 @@ def print_record(record: Document, out: Console) -> None:
         _paragraph(text, out, f"{name + ':':<10}")
     if record["steps"]:
         out.print()
-        out.print(_steps(record["steps"]))
+        out.print(_steps(record["steps"], ASCII_MARK if out.options.ascii_only else UNICODE_MARK))
     decisions = list(decisions_of(record))
     if decisions:
         out.print("\nWhat was decided", style="bold")
@@ -107,32 +117,36 @@ def print_record(record: Document, out: Console) -> None:
             _print_doubt(write, out)
 
 
+_AMONG_OTHERS: Final = frozenset({"total", "uncertain", "degraded"})
+
+
 def _facts(record: Document) -> Iterator[tuple[str, str]]:
     reserve = record["reserve_ms"]
     kept = f", the last {seconds(reserve)} s of it for cleanup" if reserve else ""
     yield "budget", f"{seconds(record['total_ms'])} s{kept}; opened {record['opened_at']}"
     counts = record["counts"]
-    ended = [
-        f"{count} {name}" for name, count in counts.items() if count and name not in ("total", "uncertain")
-    ]
-    yield "steps", f"{counts['total']}" + (f": {', '.join(ended)}" if ended else "")
+    ended = [f"{count} {name}" for name, count in counts.items() if count and name not in _AMONG_OTHERS]
+    less = f"; {counts['degraded']} of them answered with less than asked" if counts["degraded"] else ""
+    yield "steps", f"{counts['total']}" + (f": {', '.join(ended)}" if ended else "") + less
     if record["units"] and record["attempts"] != record["units"]:
         attempts = many(record["attempts"], "attempt", "attempts")
         units = many(record["units"], "unit of work", "units of work")
         yield "attempts", f"{attempts} at {units}: {record['amplification']:g} each"
     if record["stages"]:
-        used = (
-            f"{each['stage']} {seconds(each['used_ms'])} of {seconds(each['share_ms'])} s"
-            for each in record["stages"]
-        )
-        yield "stages", ", ".join(used)
+        yield "stages", ", ".join(map(_stage, record["stages"]))
     if record["extensions_ignored"]:
         yield "ignored", many(record["extensions_ignored"], "attempt", "attempts") + " to lengthen it"
     if record["steps_dropped"]:
         yield "dropped", f"of {record['steps_dropped']} further steps only the counts are kept"
 
 
-def _steps(steps: list[Document]) -> Table:
+def _stage(stage: Document) -> str:
+    carried = stage["carried_in_ms"]
+    more = f" (+ {seconds(carried)} s carried in)" if carried else ""
+    return f"{stage['stage']} {seconds(stage['used_ms'])} of {seconds(stage['share_ms'])} s{more}"
+
+
+def _steps(steps: list[Document], mark: str) -> Table:
     table = _table()
     for name in ("step", "starts", "queued", "allowed", "took"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -144,6 +158,13 @@ def _steps(steps: list[Document]) -> Table:
         outcome = Text(step["outcome"], _COLOURS.get(step["outcome"], "magenta"))
         if step["reason"]:
             outcome.append(f"\n{step['reason']}", "dim")
+        if step["degraded"] is not None:
+            rung, why = rung_and_why(step["degraded"])
+            outcome.append(f"\n{mark} {rung[:_LONGEST_RUNG]} {why}", "yellow")
+        elif step["rung"] is not None:
+            outcome.append(f"\nrung {one_line(step['rung'])[:_LONGEST_RUNG]}", "dim")
+        if step["cache"] is not None:
+            outcome.append(f"\ncache {step['cache']}", "dim")
         table.add_row(
             str(step["step"]),
             seconds(step["started_ms"]),
@@ -218,6 +239,11 @@ def decisions_of(record: Document) -> Iterator[str]:
             yield f"{name} waited {seconds(step['queued_ms'])} s for its turn."
         if step["tries"] > 1:
             yield f"{name} was attempted {step['tries']} times."
+        if step["carried_ms"]:
+            yield f"{name} could use {seconds(step['carried_ms'])} s that earlier stages had left."
+        for said in (on_less(step), on_cache(step)):
+            if said is not None:
+                yield f"{name} {said}."
         if step["would"]:
             yield f"{name} was let pass by mode: observe; enforced, it would have been {_would(step)}."
         elif step["outcome"] == "deadline_exceeded":
@@ -240,4 +266,4 @@ def _left(step: Document) -> str:
 
 
 def _would(step: Document) -> str:
-    return {"cut": "cut", "refuse": "refused", "shed": "shed"}[step["would"]]
+    return {"cut": "cut", "refuse": "refused", "shed": "shed", "degrade": "answered with less"}[step["would"]]

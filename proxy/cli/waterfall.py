@@ -3,6 +3,7 @@
     step call              took 0                        9  10
        1 GET /v1/search       4 ███████████               ···│ completed
        2 POST /orders     3.998       ░░░█████████████████···│ deadline_exceeded ?
+       3 POST /v1/chat      0.7 █                         ···│ completed ↓ minimal (time)
 
 A row begins when the step arrived and ends when it ended, or now. Only text is made here; nobody is asked.
 """
@@ -15,6 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from rich.text import Text
 
+from proxy.cli.less_text import ASCII_MARK, UNICODE_MARK, rung_and_why
 from proxy.cli.output import one_line, seconds
 
 Document = dict[str, Any]
@@ -30,7 +32,8 @@ _COLOURS: Final = {
 }
 _WAIT_ENDS: Final = frozenset({"granted", "expired", "released"})
 _STEP_ENDS: Final = frozenset({"expired", "completed", "released", "dead_lettered"})
-_NARROWEST_BAR: Final = 10
+_NARROWEST_BAR: Final = 7
+_COMFORTABLE_BAR: Final = 20
 _SHORTEST_CALL: Final = 16
 _LONGEST_CALL: Final = 36
 
@@ -45,16 +48,18 @@ class Marks(NamedTuple):
     now: str = "┊"
     end: str = "│"
     more: str = "…"
+    less: str = UNICODE_MARK
 
 
 UNICODE: Final = Marks()
-ASCII: Final = Marks("#", ".", "x", "-", "!", "|", "~")
+ASCII: Final = Marks("#", ".", "x", "-", "!", "|", "~", ASCII_MARK)
 
 
 class Bar(NamedTuple):
     """The row of one step. Times are milliseconds since the budget's opening; `ended` None: it has not.
 
-    `waits`: when it stood in a queue. `ran`: it was started.
+    `waits`: when it stood in a queue. `ran`: it was started. `less`: the rung that answered it with less than it asked for,
+    and why.
     """
 
     step: int
@@ -65,6 +70,7 @@ class Bar(NamedTuple):
     outcome: str
     ran: bool = True
     uncertain: bool = False
+    less: tuple[str, str] | None = None
 
 
 class Scale(NamedTuple):
@@ -112,8 +118,9 @@ def _ended(step: Document, events: list[Document]) -> Bar:
         ended,
         waits,
         step["outcome"],
-        ran=step["tries"] > 0 or step["phase"] != "not_sent",
+        ran=step["tries"] > 0 or step["phase"] != "not_sent" or step["outcome"] == "completed",
         uncertain=step["effect"] == "uncertain",
+        less=rung_and_why(step["degraded"]) if step["degraded"] is not None else None,
     )
 
 
@@ -165,11 +172,14 @@ def waterfall(
         max(_SHORTEST_CALL, min(_LONGEST_CALL, width - 80 + _SHORTEST_CALL)),
     )
     call = max(4, call)
-    outcome = max(len(_said(bar)) for bar in bars)
-    taken = len(_heading("step", "call", call, "took", marks)) + len(marks.end) + 1 + outcome
+    taken = len(_heading("step", "call", call, "took", marks)) + len(marks.end) + 1
+    said = [_said(bar, marks, width - taken - _COMFORTABLE_BAR) for bar in bars]
+    taken += max(map(len, said))
     scale = _scale(record, timeline, bars, max(_NARROWEST_BAR, width - taken), fit=fit)
     lines = [_axis(call, scale, record, marks)]
-    lines += [_row(bar, call, scale, timeline["now_ms"], marks) for bar in bars]
+    lines += [
+        _row(bar, call, scale, timeline["now_ms"], marks, says) for bar, says in zip(bars, said, strict=True)
+    ]
     if record["steps_dropped"]:
         lines.append(Text(_dropped(record)))
     lines += [Text(line, "dim") for line in _legend(bars, scale, timeline, marks, width)]
@@ -196,12 +206,14 @@ def _scale(record: Document, timeline: Document, bars: list[Bar], width: int, *,
     )
 
 
-def _row(bar: Bar, call: int, scale: Scale, now: float, marks: Marks) -> Text:
+def _row(bar: Bar, call: int, scale: Scale, now: float, marks: Marks, said: str) -> Text:
     ended = now if bar.ended is None else bar.ended
     line = Text(_heading(str(bar.step), bar.call, call, seconds(ended - bar.began), marks))
     line.append_text(_drawn(bar, ended, scale, marks))
     line.append(" ")
-    line.append(_said(bar), _COLOURS.get(bar.outcome, "magenta"))
+    word, less, why = said.partition(f" {marks.less}") if bar.less is not None else (said, "", "")
+    line.append(word, _COLOURS.get(bar.outcome, "magenta"))
+    line.append(less + why, "yellow")
     return line
 
 
@@ -256,8 +268,14 @@ def _heading(step: str, what: str, width: int, took: str, marks: Marks) -> str:
     return f"{step:>4} {what:<{width}} {took:>7} "
 
 
-def _said(bar: Bar) -> str:
-    return f"{bar.outcome} ?" if bar.uncertain else bar.outcome
+def _said(bar: Bar, marks: Marks, room: int) -> str:
+    """Return how a step ended; that it was answered with less in any case, the rest of that as far as there is room."""
+    outcome = f"{bar.outcome} ?" if bar.uncertain else bar.outcome
+    if bar.less is None:
+        return outcome
+    mark = f"{outcome} {marks.less}"
+    rung, why = bar.less
+    return next((text for text in (f"{mark} {rung} {why}", f"{mark} {rung}") if len(text) <= room), mark)
 
 
 def _dropped(record: Document) -> str:
@@ -273,6 +291,8 @@ def _legend(bars: list[Bar], scale: Scale, timeline: Document, marks: Marks, wid
         said.append(f"{marks.broken} cut, failed or not started")
     if any(bar.uncertain for bar in bars):
         said.append("? effect uncertain")
+    if any(bar.less is not None for bar in bars):
+        said.append(f"{marks.less} answered with less than asked")
     if scale.reserve < min(scale.due, scale.width):
         said.append(f"{marks.reserve} reserve for cleanup")
     if scale.now is not None:

@@ -18,7 +18,8 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from proxy.observe.families import Type
-from proxy.observe.metrics import Metrics, Sampled
+from proxy.observe.metrics import Metrics
+from proxy.observe.sampled import Sampled
 from proxy.observe.tally import Histogram
 
 _END: Final = b"# EOF\n"  # of OpenMetrics; the older format has no end

@@ -1,7 +1,7 @@
 """Every family of metrics that a scrape can show, with its words. The names are part of the contract.
 
-Labels are names of routes and words of a fixed vocabulary, never hosts, paths or ids, so the number of series is
-bounded by the policy. Spans are milliseconds here, as records have them, and seconds in a scrape.
+Labels are names of routes, rungs and stages and words of a fixed vocabulary, never hosts, paths or ids, so the number of
+series is bounded by the policy. Spans are milliseconds here, as records have them, and seconds in a scrape.
 
 docs/metrics.md shows the same list to those who read a scrape.
 """
@@ -45,6 +45,7 @@ _WAITS: Final = (0.1, 0.5, 1, 5, 10, 50, 100, 500, 1000, 5000, 30_000)
 _ALLOWANCES: Final = (10, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000, 300_000, 3_600_000)
 _OVERHEADS: Final = (0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 1.5, 2.5, 5, 10, 25, 50, 100)
 _SHARES: Final = (0, 0.1, 0.25, 0.5, 0.75, 0.8, 0.9, 0.95, 0.99, 1)
+_USES: Final = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1, 1.1, 1.25, 1.5, 2)
 _LATENESS: Final = (0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 20, 50, 100)
 
 C, G, H, I = Type.COUNTER, Type.GAUGE, Type.HISTOGRAM, Type.INFO  # noqa: E741 - a column of the table
@@ -171,6 +172,59 @@ JOINED: Final = Family(
     "Calls that were not sent but waited for the answer of an equal one in flight.",
     ("route",),
 )
+RUNGS: Final = Family(
+    "waterclock_rungs_total",
+    C,
+    "Steps on routes with a ladder, by the rung that answered them. The first rung is what was asked for.",
+    ("route", "rung"),
+)
+DEGRADED: Final = Family(
+    "waterclock_degraded_steps_total",
+    C,
+    "Steps that were answered with less than they had asked for, by the rung and by why the better ones were not taken.",
+    ("route", "rung", "reason"),
+)
+RUNG_DURATION: Final = Family(
+    "waterclock_rung_duration_seconds",
+    H,
+    "Time that one try of a rung took that asks an upstream: until its whole answer, or until it was given up as too slow. "
+    "Tries that failed are left out.",
+    ("route", "rung"),
+    _SPANS,
+)
+CACHE_LOOKUPS: Final = Family(
+    "waterclock_cache_lookups_total",
+    C,
+    "Steps that asked the cache, by what it had: the answer to the same request, an old one, one to another wording, none.",
+    ("route", "result"),
+)
+CACHE_FAILURES: Final = Family(
+    "waterclock_cache_failures_total",
+    C,
+    "Questions to what pods share of the cache that were not answered in time, or not as they should be.",
+    ("part",),
+)
+STAGE_USED: Final = Family(
+    "waterclock_stage_used_seconds",
+    H,
+    "Time that the steps of a stage have used together, when its budget is finished.",
+    ("stage",),
+    _SPANS,
+)
+STAGE_RATIO: Final = Family(
+    "waterclock_stage_used_ratio",
+    H,
+    "The same as a share of what the stage was given: above 1 where it used what earlier stages had left.",
+    ("stage",),
+    _USES,
+    scale=1,
+)
+STAGE_CUTS: Final = Family(
+    "waterclock_stage_cuts_total",
+    C,
+    "Steps that were cut because nothing was left for their stage.",
+    ("stage",),
+)
 VERIFICATIONS: Final = Family(
     "waterclock_verifications_total",
     C,
@@ -195,6 +249,12 @@ BUDGETS_CLOSED: Final = Family(
     C,
     "Budgets that are finished, closed or run out of time, by the two verdicts on their jobs. "
     "on_time is unknown where nobody said that the job was done.",
+    ("complete", "on_time"),
+)
+BUDGETS_DEGRADED: Final = Family(
+    "waterclock_budgets_degraded_total",
+    C,
+    "Those of the finished budgets in which a step was answered with less than it had asked for.",
     ("complete", "on_time"),
 )
 COMPLETION: Final = Family(
@@ -248,6 +308,8 @@ WATCHED: Final = _by_name(
         "excludes them.",
         ("reason",),
     ),
+    Family("waterclock_cache_bytes", G, "Size of the answers that are kept in memory."),
+    Family("waterclock_cache_entries", G, "Answers that are kept in memory."),
     Family("waterclock_uncertain_writes", G, "Writes of unknown effect that nobody has resolved."),
     Family("waterclock_dead_letters", G, "Units of work that are attempted no more until somebody decides."),
     Family("waterclock_journal_commits_total", C, "Groups of records made durable by the journal of writes."),
@@ -293,9 +355,18 @@ COUNTED: Final = _by_name(
     RETRIES,
     WITHHELD,
     JOINED,
+    RUNGS,
+    DEGRADED,
+    RUNG_DURATION,
+    CACHE_LOOKUPS,
+    CACHE_FAILURES,
+    STAGE_USED,
+    STAGE_RATIO,
+    STAGE_CUTS,
     VERIFICATIONS,
     BUDGETS_OPENED,
     BUDGETS_CLOSED,
+    BUDGETS_DEGRADED,
     COMPLETION,
     EXTENSIONS,
     MALFORMED,

@@ -4,17 +4,18 @@ Everything beyond ASCII is escaped, and control characters with it: what a calle
 a line nor speak to the terminal of whoever reads the log.
 
 A step's line is made for every call, so it is one template filled in. Words that repeat (names of routes, outcomes)
-are quoted once and then looked up, together where they stand together in the record.
+are quoted once and then looked up, together where they stand together in the record. What only some steps have, a rung
+or less of an answer, costs the others nothing.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from json.encoder import encode_basestring_ascii as quote
-from operator import itemgetter
 from typing import Any, Final
 
+from proxy.core.degrading import Degraded
 from proxy.core.step import FIELDS, StepRecord
 
 _REMEMBERED: Final = 1024  # callers choose some of the words (stage, method), so their number needs a bound
@@ -49,18 +50,19 @@ class _QuotedGroup(dict[Sequence[Any], str]):
 _SPANS: Final = ("started_ms", "waited_ms", "elapsed_ms", "queued_ms")  # what is always a number
 _PLACE: Final = slice(FIELDS.index("stage"), FIELDS.index("method") + 1)
 _ENDING: Final = slice(FIELDS.index("outcome"), FIELDS.index("would") + 1)
-_place_of: Final[Callable[[Sequence[Any]], Sequence[Any]]] = itemgetter(_PLACE)
-_ending_of: Final[Callable[[Sequence[Any]], Sequence[Any]]] = itemgetter(_ENDING)
+_LADDER: Final = slice(FIELDS.index("rung"), FIELDS.index("carried_ms") + 1)
+_NO_LADDER: Final = ",".join(f'"{name}":null' for name in FIELDS[_LADDER])  # of nearly every step
 
 _quoted: Final = _Quoted()
-_place: Final = _QuotedGroup(_place_of(FIELDS))
-_ending: Final = _QuotedGroup(_ending_of(FIELDS))
+_place: Final = _QuotedGroup(FIELDS[_PLACE])
+_ending: Final = _QuotedGroup(FIELDS[_ENDING])
 
 
 def _template() -> str:
     """Return a step's line with one hole for each value, and one for each group of words."""
     holes = dict.fromkeys(FIELDS, "%s") | dict.fromkeys(_SPANS, "%.3f")
     members = [f'"{name}":{hole}' for name, hole in holes.items()]
+    members[_LADDER] = ["%s"]
     members[_ENDING] = ["%s"]
     members[_PLACE] = ["%s"]
     return '{"time":"%s",' + ",".join(members) + "}\n"
@@ -71,15 +73,17 @@ _TEMPLATE: Final = _template()
 
 def step_line(record: StepRecord, time: str) -> str:
     """Return a step's line: the time of day, then the record's fields under their own names."""
-    (id, budget, step, _, _, _, target, kind, unit, attempt, depth, started, remaining, allowed) = record[:14]
-    (waited, elapsed, late, _, _, _, _, _, _, status, size) = record[14:25]
-    (degraded, queued, overhead, tries, fresh, partial) = record[25:]
+    (
+        id, budget, step, stage, route, method, target, kind, unit, attempt, depth, started, remaining, allowed,
+        waited, elapsed, late, outcome, effect, phase, reason, retry, would, status, size, degraded, queued, overhead,
+        tries, fresh, partial, rung, cache, carried,
+    ) = record[:]  # fmt: skip  # a plain tuple: it is unpacked in one go, and one of a subclass item by item
     return _TEMPLATE % (
         time,
         quote(id),
         "null" if budget is None else quote(budget),
         step,
-        _place[_place_of(record)],
+        _place[stage, route, method],
         quote(target),
         _quoted[kind],
         "null" if unit is None else quote(unit),
@@ -91,16 +95,25 @@ def step_line(record: StepRecord, time: str) -> str:
         waited,
         elapsed,
         "null" if late is None else late,
-        _ending[_ending_of(record)],
+        _ending[outcome, effect, phase, reason, retry, would],
         "null" if status is None else status,
         size,
-        _quoted[degraded],
+        "null" if degraded is None else _degraded(degraded),
         queued,
         "null" if overhead is None else overhead,
         tries,
         fresh,
         "true" if partial else "false",
+        _NO_LADDER
+        if rung is None and cache is None and carried is None
+        else f'"rung":{_quoted[rung]},"cache":{_quoted[cache]},"carried_ms":{"null" if carried is None else carried}',
     )
+
+
+def _degraded(degraded: Degraded) -> str:
+    """Return by how much an answer was less, and why, as a JSON object: with the names that `Budget-Degraded` has."""
+    level, rung, why, stage = degraded
+    return f'{{"level":{level},"rung":{_quoted[rung]},"reason":{_quoted[why]},"stage":{_quoted[stage]}}}'
 
 
 def event_line(name: str, time: str, fields: dict[str, Any]) -> str:

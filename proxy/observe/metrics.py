@@ -8,20 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from operator import itemgetter
-from typing import Final, NamedTuple
+from typing import Final
 
+from proxy.core.budget import Limit
 from proxy.core.calls import Outcome
+from proxy.core.degrading import Degraded
 from proxy.core.history import Counts
 from proxy.core.step import FIELDS, StepRecord
 from proxy.core.verdict import DONE, ONE_COMPLETED, Verdict
 from proxy.observe import families
 from proxy.observe.families import Family, Type
+from proxy.observe.ladders import Ladders
+from proxy.observe.sampled import Labels, Sampled, tallied
 from proxy.observe.tally import Histogram, Tally, Words
 
 MOST_ROUTES: Final = 200  # kept apart; what comes later, over any number of reloads, is `other`
 _MOST_WORDS: Final = 64
 
-Labels = tuple[str, ...]
 Reading = float | Mapping[str, float] | Mapping[Labels, float]
 
 _Key = tuple[str, str, str, str, str | None, str | None]
@@ -32,9 +35,11 @@ _Spans = tuple[float, float, float, float | None, float | None, float | None]
 _SPANS: Final = ("waited_ms", "elapsed_ms", "queued_ms", "allowed_ms", "late_ms", "overhead_ms")
 _spans_of: Final[Callable[[StepRecord], _Spans]] = itemgetter(*map(FIELDS.index, _SPANS))
 
-_Sums = tuple[str, int, int, int]
-_SUMS: Final = ("route", "bytes", "tries", "fresh")
+_Sums = tuple[str, int, int, int, Degraded | None, str | None, str | None]
+_SUMS: Final = ("route", "bytes", "tries", "fresh", "degraded", "rung", "cache")
 _sums_of: Final[Callable[[StepRecord], _Sums]] = itemgetter(*map(FIELDS.index, _SUMS))
+
+_OF_STAGE: Final = str(Limit.STAGE)
 
 _SAID: Final[dict[bool | None, str]] = {True: "true", False: "false", None: "unknown"}
 _BY_REASON: Final[dict[str, Family]] = {
@@ -44,14 +49,6 @@ _BY_REASON: Final[dict[str, Family]] = {
     Outcome.CONNECT_FAILED: families.FAILURES,
     Outcome.UPSTREAM_FAILED: families.FAILURES,
 }
-
-
-class Sampled(NamedTuple):
-    """One family at one moment: the names of its labels, and its values by their labels."""
-
-    family: Family
-    labels: tuple[str, ...]
-    values: Mapping[Labels, float | Histogram]
 
 
 class _Route:
@@ -107,7 +104,12 @@ class Metrics:
         self._withheld = Tally(self._route_names, Words(_MOST_WORDS))
         self._joined = Tally(self._route_names)
         self._verifications = Tally(self._route_names, Words(_MOST_WORDS))
+        self._ladders = Ladders(self._route_names)
+        self.rung_tried: Final = self._ladders.rung_tried
+        self.cache_failed: Final = self._ladders.cache_failed
+        self.stage_used: Final = self._ladders.stage_used
         self._closed = Tally(Words(len(_SAID)), Words(len(_SAID)))
+        self._less = Tally(Words(len(_SAID)), Words(len(_SAID)))
         self._malformed = Tally(Words(_MOST_WORDS))
         self._opaque = Tally(Words(_MOST_WORDS))
         self._opened = 0
@@ -120,13 +122,14 @@ class Metrics:
     def step(self, record: StepRecord) -> None:
         """Count a step."""
         key = _key_of(record)
+        reason = key[4]
         try:
             self._steps[key] += 1
         except KeyError:
             key = self._bounded(key)
             self._steps[key] = self._steps.get(key, 0) + 1
         waited, elapsed, queued, allowed, late, overhead = _spans_of(record)
-        name, size, tries, fresh = _sums_of(record)
+        name, size, tries, fresh, degraded, rung, cache = _sums_of(record)
         try:
             route = self._routes[name]
         except KeyError:
@@ -148,6 +151,8 @@ class Metrics:
             self._overhead.add(overhead)
         if late is not None:
             self._lateness.add(late)
+        if degraded is not None or rung is not None or cache is not None or reason == _OF_STAGE:
+            self._ladders.step(record)
 
     def malformed(self, reason: str) -> None:
         """Count bytes that were no request."""
@@ -171,6 +176,8 @@ class Metrics:
             self._ones += 1
             return
         self._closed.add(_SAID[verdict.complete], _SAID[verdict.on_time])
+        if verdict.degraded:
+            self._less.add(_SAID[verdict.complete], _SAID[verdict.on_time])
         if counts.total:
             self._completion.add(counts.completed / counts.total)
 
@@ -225,13 +232,15 @@ class Metrics:
         yield from self._by_key()
         yield from self._by_route()
         yield from self._single()
-        yield _tallied(families.RETRIES, self._retries)
-        yield _tallied(families.WITHHELD, self._withheld)
-        yield _tallied(families.JOINED, self._joined)
-        yield _tallied(families.VERIFICATIONS, self._verifications)
-        yield _tallied(families.BUDGETS_CLOSED, self._all_closed())
-        yield _tallied(families.MALFORMED, self._malformed)
-        yield _tallied(families.OPAQUE, self._opaque)
+        yield from self._ladders.collect()
+        yield tallied(families.RETRIES, self._retries)
+        yield tallied(families.WITHHELD, self._withheld)
+        yield tallied(families.JOINED, self._joined)
+        yield tallied(families.VERIFICATIONS, self._verifications)
+        yield tallied(families.BUDGETS_CLOSED, self._all_closed())
+        yield tallied(families.BUDGETS_DEGRADED, self._less)
+        yield tallied(families.MALFORMED, self._malformed)
+        yield tallied(families.OPAQUE, self._opaque)
         for name in families.WATCHED:
             read = self._sources.get(name)
             if read is not None:
@@ -324,7 +333,3 @@ def _by_labels(reading: Reading) -> dict[Labels, float]:
     if not isinstance(reading, Mapping):
         return {(): reading}
     return {labels if isinstance(labels, tuple) else (labels,): value for labels, value in reading.items()}
-
-
-def _tallied(family: Family, tally: Tally) -> Sampled:
-    return Sampled(family, family.labels, dict(tally.counts))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from proxy.core.budget import Budget
 from proxy.core.entry import EntryRecord
 from proxy.core.step import StepRecord
+from proxy.core.units import exact_ms
 from proxy.core.writes import WriteRecord
 from proxy.observe.metrics import Metrics
 from proxy.observe.steplog import StepLog
@@ -26,11 +28,41 @@ class Observer:
         self.retry_withheld = metrics.retry_withheld
         self.joined = metrics.joined
         self.verified = metrics.verified
+        self.rung_tried = metrics.rung_tried
+        self.cache_failed = metrics.cache_failed
+        self.stage_used = metrics.stage_used
 
     def step(self, record: StepRecord) -> None:
         """Take the record of a step that has ended."""
         self._count(record)
         self._write(record)
+
+    def degraded(self, record: StepRecord, budget: Budget | None, now: int) -> None:
+        """Take the record of a step that was answered with less, and say what was left of its job's budget by then.
+
+        That is of the whole budget, the reserve included; nothing is said of it where the step has none.
+        """
+        less = record.degraded
+        assert less is not None
+        left = total = used = None
+        if budget is not None:
+            remaining = max(0, budget.deadline - now)
+            left, total = exact_ms(remaining), exact_ms(budget.total)
+            used = _percent(budget.total - remaining, budget.total)
+        self._log.event(
+            "degraded",
+            budget_id=record.budget_id,
+            step=record.step,
+            record=record.record,
+            route=record.route,
+            rung=less.rung,
+            level=less.level,
+            stage=less.stage,
+            reason=less.why,
+            remaining_ms=left,
+            total_ms=total,
+            consumed_pct=used,
+        )
 
     def entry(self, record: EntryRecord) -> None:
         """Take the record of an entry request that has ended."""
@@ -59,3 +91,8 @@ class Observer:
             by=record.resolved_by or None,
             status=record.answer.status if record.answer is not None else None,
         )
+
+
+def _percent(part: int, whole: int) -> float:
+    """Return a part in percent, to a tenth. Of nothing, all is used."""
+    return round(100 * part / whole, 1) if whole > 0 else 100.0

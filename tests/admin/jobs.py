@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from proxy.core.budget import Budget, CallPhase
+from proxy.core.degrading import Degraded, Why
 from proxy.core.history import Event, Happening
 from proxy.core.ledger import Ledger
 from proxy.core.limits import Limits
@@ -135,6 +136,24 @@ REFUSED: dict[str, Any] = {
     "tries": 0,
     "fresh": 0,
 }
+
+
+def less(level: int, rung: str, why: Why, **more: Any) -> dict[str, Any]:
+    """What the record of a call says that was answered by a lower rung."""
+    answered = Degraded(level, rung, why, "llm")
+    return {"route": "chat", "stage": "llm", "rung": rung, "degraded": answered} | more
+
+
+def on_a_ladder(ledger: Ledger, id: str = "run-44") -> Budget:
+    """A job of ten seconds, closed in time, whose calls were answered by ever lower rungs."""
+    budget = opened(ledger, id, 12_000)
+    ended(ledger, budget, 1, 0, 4_000, route="chat", stage="llm", rung="full", cache="miss")
+    ended(ledger, budget, 2, 4_000, 3_000, **less(2, "minimal", Why.TIME, carried_ms=1_200.0))
+    ended(ledger, budget, 3, 7_000, 10, **less(3, "cached", Why.FAILED, cache="semantic"))
+    truncated = less(1, "fast", Why.TRUNCATED) | {"outcome": "deadline_exceeded", "reason": "stage_share"}
+    ended(ledger, budget, 4, 7_100, 1_800, **truncated)
+    ledger.close(budget, budget.opened + 9_000 * MILLISECOND, "entry")
+    return budget
 
 
 def worked_example(ledger: Ledger, id: str = "run-42", *, ago_ms: int = 12_000) -> Budget:

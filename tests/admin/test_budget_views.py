@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
 
 from proxy.admin.budget_views import (
     MOST_WRITES,
@@ -18,12 +19,28 @@ from proxy.admin.budget_views import (
     timeline_view,
 )
 from proxy.core.budget import Budget
+from proxy.core.degrading import Why
 from proxy.core.history import MOST_STEPS
 from proxy.core.ledger import Ledger
+from proxy.core.step import StepRecord
 from proxy.core.units import MILLISECOND, SECOND
+from proxy.observe.lines import step_line
 from tests.admin.contract import validate
-from tests.admin.jobs import CUT, REFUSED, begun, ended, one_call, opened, step, tangled, worked_example
+from tests.admin.jobs import (
+    CUT,
+    REFUSED,
+    begun,
+    ended,
+    less,
+    on_a_ladder,
+    one_call,
+    opened,
+    step,
+    tangled,
+    worked_example,
+)
 from tests.admin.writes import NOW, NOW_MS, UNCERTAIN, write
+from tests.observe.records import records
 
 MOMENT = Moment(NOW, NOW_MS)
 
@@ -93,12 +110,76 @@ def test_a_job_that_runs(ledger: Ledger) -> None:
         "on_time": "Still open: 3800 ms are left, the reserve included.",
     }
     assert record["stages"] == [
-        {"stage": "retrieval", "share_ms": 4_000, "used_ms": 2_300},
-        {"stage": "llm", "share_ms": 5_000, "used_ms": 2_000},
+        {"stage": "retrieval", "share_ms": 4_000, "used_ms": 2_300, "carried_in_ms": 0, "left_ms": 1_700},
+        {"stage": "llm", "share_ms": 5_000, "used_ms": 2_000, "carried_in_ms": 0, "left_ms": 3_000},
     ]
     assert (record["attempts"], record["units"], record["amplification"]) == (4, 3, 1.333)
     assert record["extensions_ignored"] == 1
     assert [each["id"] for each in record["writes"]] == ["w1"]
+
+
+def test_what_stages_leave_is_told_where_it_went(ledger: Ledger) -> None:
+    """With carry, the model has what retrieval has no use for: as much is carried in, and left or used there."""
+    budget = opened(ledger, "run", 5_000, staged=True)
+    assert budget.stages is not None
+    budget.stages.carry = True
+    ended(ledger, budget, 1, 0, 1_500, stage="retrieval")
+    ended(ledger, budget, 2, 1_500, 3_000, stage="llm")
+    assert record_of(budget)["stages"] == [
+        {"stage": "retrieval", "share_ms": 4_000, "used_ms": 1_500, "carried_in_ms": 0, "left_ms": 2_500},
+        {"stage": "llm", "share_ms": 5_000, "used_ms": 3_000, "carried_in_ms": 2_500, "left_ms": 4_500},
+    ]
+
+
+def test_a_job_that_did_with_less(ledger: Ledger) -> None:
+    """How much less, of which step and why; the job is not plainly complete."""
+    record = record_of(on_a_ladder(ledger))
+    assert record["verdict"] == "incomplete; on_time; degraded=3"
+    assert (record["counts"]["total"], record["counts"]["degraded"]) == (4, 3)
+    assert record["verdicts"]["complete"] == (
+        "Incomplete: 1 unit of work is not done; 3 calls were answered with less than they asked for."
+    )
+    told = [(each["rung"], each["degraded"], each["cache"], each["carried_ms"]) for each in record["steps"]]
+    assert told == [
+        ("full", None, "miss", None),
+        ("minimal", {"level": 2, "rung": "minimal", "reason": "time", "stage": "llm"}, None, 1_200.0),
+        ("cached", {"level": 3, "rung": "cached", "reason": "failed", "stage": "llm"}, "semantic", None),
+        ("fast", {"level": 1, "rung": "fast", "reason": "truncated", "stage": "llm"}, None, None),
+    ]
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_what_was_less_is_said_of_any_job(ledger: Ledger, is_closed: bool) -> None:
+    """Of one that runs, and of one that is complete."""
+    budget = opened(ledger, "run", 1_000)
+    ended(ledger, budget, 1, 0, 500, **less(1, "fast", Why.SLOW))
+    if is_closed:
+        ledger.close(budget, NOW, "request")
+    record = record_of(budget)
+    says = {
+        True: (
+            "complete; on_time; degraded=1",
+            "Complete: all that was begun is done, and every effect is known",
+        ),
+        False: ("in_progress; degraded=1", "Still open: all that was begun so far is done"),
+    }
+    verdict, sentence = says[is_closed]
+    assert record["verdict"] == verdict
+    assert record["verdicts"]["complete"] == f"{sentence}; 1 call was answered with less than it asked for."
+
+
+@given(records())
+def test_a_step_is_shown_as_the_log_has_it(record: StepRecord) -> None:
+    """The same names with the same values: what reads the one can read the other."""
+    budget = Budget("run", NOW, 10 * SECOND, 0)
+    budget.begun_history().add(record)
+    (shown,) = record_of(budget)["steps"]
+    line = json.loads(step_line(record, "now"))
+    assert [*shown] == [*line][1:]
+    assert {name: line[name] for name in shown} == {
+        name: pytest.approx(value, abs=0.0005) if isinstance(value, float) else value
+        for name, value in json.loads(json.dumps(shown)).items()
+    }
 
 
 def test_a_job_that_ran_out_of_time(ledger: Ledger) -> None:

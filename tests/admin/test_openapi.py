@@ -17,6 +17,7 @@ from proxy.admin.openapi import document
 from proxy.admin.schemas import SCHEMAS
 from proxy.admin.views import policy_view
 from proxy.core import step
+from proxy.core.degrading import Why
 from proxy.core.history import Counts, Happening
 from proxy.core.policy import Policy
 from proxy.core.step import StepRecord
@@ -96,6 +97,7 @@ def test_types_of_records_agree_with_their_schema() -> None:
     """What can be None can be null, and the types are those of the record."""
     hints = StepRecord.__annotations__
     kinds = {"str": "string", "int": "integer", "float": "number", "bool": "boolean", "None": "null"}
+    kinds |= {"Degraded": "object"}
     for name, schema in SCHEMAS["Step"]["properties"].items():
         hint = hints[name]
         words = str(getattr(hint, "__forward_arg__", hint)).split(" | ")
@@ -118,7 +120,8 @@ def test_it_is_published() -> None:
 
 
 def test_it_is_documented() -> None:
-    """docs/control.md has every endpoint in its table, and every event of a timeline in another."""
+    """docs/control.md has every endpoint in its table, and in others every event of a timeline and every reason for less."""
     text = (PUBLISHED.parent / "control.md").read_text()
     assert [row.path for row in TABLE if f"| `{row.method} {row.path}` |" not in text] == []
     assert [event for event in Happening if f"| `{event}` |" not in text] == []
+    assert [why for why in Why if f"| `{why}` |" not in text] == []

@@ -16,7 +16,8 @@ import pytest
 
 from proxy.admin import views
 from proxy.admin.views import policy_view, write_view
-from proxy.core import json_path
+from proxy.config import parse
+from proxy.core import degrading, json_path
 from proxy.core import policy as policies
 from proxy.core.calls import Outcome
 from proxy.core.policy import (
@@ -32,10 +33,10 @@ from proxy.core.policy import (
     Retries,
     Route,
     Share,
-    Upstream,
     Verify,
 )
 from proxy.core.units import MILLISECOND, SECOND
+from proxy.core.upstream import Upstream
 from proxy.core.writes import LateAnswer, WriteState
 from tests.admin.writes import ANSWER, NOW_MS, UNCERTAIN, write
 
@@ -182,6 +183,71 @@ def test_upstream_is_shown_as_a_url(upstream: Upstream, url: str) -> None:
     assert policy_view(Policy(connections=Connections(proxy=upstream)))["connections"]["proxy"] == url
 
 
+LADDER = """
+routes:
+- name: chat
+  effect: read
+  on_cut: truncate
+  cache: {ttl: 1h, ignore: [$.user], stale_if_error: 90s}
+  ladder:
+  - {name: full, needs: auto}
+  - name: small
+    needs: 1500ms
+    upstream: http://small.svc
+    credentials: true
+    set: {json: {$.model: small, "$['a b']": [1, null]}, headers: {Authorization: Bearer s3cret}, query: {key: s3cret}}
+  - {name: cached, cache: {semantic: 0.92, text: $.q}}
+  - {name: sorry, answer: {status: 503, json: {message: später}, headers: {Retry-After: "3"}}}
+cache: {store: "rediss://me:s3cret@valkey:6379/0", service: "http://cache:1"}
+"""
+
+
+def test_a_ladder_reads_like_its_file() -> None:
+    """With names, needs and places; of what is set in headers and queries the names only, since a key may be among it."""
+    shown = policy_view(parse(LADDER))
+    assert json.loads(json.dumps(shown)) == shown
+    assert "s3cret" not in json.dumps(shown)
+    (route,) = shown["routes"]
+    assert [(rung["name"], rung["needs"]) for rung in route["ladder"]] == [
+        ("full", "auto"),
+        ("small", "1500ms"),
+        ("cached", "0s"),
+        ("sorry", "0s"),
+    ]
+    _, small, cached, sorry = route["ladder"]
+    assert small == {
+        "name": "small",
+        "needs": "1500ms",
+        "change": {
+            "json": {"$.model": "small", "$['a b']": [1, None]},
+            "headers": {"authorization": "(hidden)"},
+            "query": {"key": "(hidden)"},
+        },
+        "upstream": "http://small.svc",
+        "credentials": True,
+        "cache": None,
+        "answer": None,
+    }
+    assert cached["cache"] == {"exact": True, "semantic": 0.92, "text": "$.q"}
+    assert sorry["answer"] == {
+        "status": 503,
+        "content_type": "application/json",
+        "body": '{"message":"später"}',
+        "headers": {"retry-after": "3"},
+    }
+    assert route["cache"]["ttl"] == "1h"
+    assert route["cache"]["ignore"] == ["$.user"]
+    assert route["cache"]["stale_if_error"] == "90s"
+    assert route["truncate"] == {"margin": "200ms", "mark": "[response truncated]"}
+    assert shown["cache"] == {
+        "bytes": 32 * 1024 * 1024,
+        "entry_bytes": 1024 * 1024,
+        "store": "rediss://(hidden)@valkey:6379/0",
+        "service": "http://cache:1",
+        "timeout": "50ms",
+    }
+
+
 def test_credentials_are_hidden() -> None:
     """Of whatever field says by its name that it holds some, and in any URL."""
 
@@ -228,9 +294,12 @@ def test_every_integer_of_the_policy_is_a_span_or_known_to_be_none() -> None:
         "Writes.fingerprint_bytes",
         "Connections.max",
         "Connections.opening",
+        "CachePolicy.bytes",
+        "CachePolicy.entry_bytes",
+        "FixedAnswer.status",
     }
     found = set()
-    for name, kind in vars(policies).items():
+    for name, kind in (vars(policies) | vars(degrading)).items():
         if dataclasses.is_dataclass(kind) and isinstance(kind, type) and name != "Statuses":
             hints = typing.get_type_hints(kind)
             found |= {f"{name}.{field}" for field, hint in hints.items() if _holds_integer(hint)}

@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from proxy.cli import less_text
+from proxy.core.degrading import Degraded, Why
 from proxy.core.units import SECOND
-from tests.admin.jobs import ended, one_call, opened, tangled, worked_example
+from proxy.degrade.cache.found import How
+from tests.admin.jobs import ended, less, on_a_ladder, one_call, opened, tangled, worked_example
 from tests.admin.writes import NOW, Sidecar, write
 from tests.cli.controls import Commands
 
@@ -56,6 +59,41 @@ In doubt
     this record as applied or not applied. Until then its repetition is refused;
     once writes.hold is over, it is a dead letter.
     waterclock uncertain resolve run-43-3 --applied | --not-applied
+"""
+
+LADDER = """\
+run-44: incomplete; on_time; degraded=3   9 of 10 s
+  Incomplete: 1 unit of work is not done; 3 calls were answered with less than
+  they asked for.
+  On time: closed with its last entry request, 1000 ms before its end.
+
+budget:   10 s, the last 1 s of it for cleanup; opened 2026-01-02T03:03:53.678Z
+steps:    4: 3 completed, 1 deadline_exceeded; 3 of them answered with less than
+          asked
+
+step  starts  queued  allowed  took  outcome             call
+   1       0       0        4     4  completed           GET   search.internal/v
+                                     rung full                 1/find?q=…
+                                     cache miss
+   2       4       0        4     3  completed           GET   search.internal/v
+                                     ↓ minimal (time)          1/find?q=…
+   3       7       0        2  0.01  completed           GET   search.internal/v
+                                     ↓ cached (failed)         1/find?q=…
+                                     cache semantic
+   4     7.1       0      1.9   1.8  deadline_exceeded   GET   search.internal/v
+                                     stage_share               1/find?q=…
+                                     ↓ fast (truncated)
+
+What was decided
+  step 2 could use 1.2 s that earlier stages had left.
+  step 2 was answered with less by the rung minimal: the better ones need more
+  than was left.
+  step 3 was answered with less by the rung cached: a better one was tried, and
+  failed.
+  step 3 was answered from the cache: the same had been asked in other words.
+  step 4 was answered with less by the rung fast: its stream was closed before
+  its end.
+  step 4 was cut after 1.8 s: that was all that was left for the stage llm.
 """
 
 
@@ -145,6 +183,14 @@ def test_record(asked: Commands, sidecar: Sidecar) -> None:
         ({"outcome": "deadline_exceeded", "reason": None}, "cut after 0.1 s: no reason given."),
         ({"would": "cut"}, "let pass by mode: observe; enforced, it would have been cut."),
         ({"tries": 3}, "was attempted 3 times."),
+        ({"would": "degrade"}, "enforced, it would have been answered with less."),
+        (
+            {"degraded": Degraded(1, "delegated", Why.DELEGATED)},
+            "was answered with less: the job that it had asked says so itself.",
+        ),
+        (less(1, "fast", Why.BUSY), "by the rung fast: admission had no place for the better ones."),
+        ({"degraded": Degraded(1, "x", "new_reason"), "rung": "x"}, "by the rung x: new_reason."),
+        ({"cache": "hit"}, "was answered from the cache: the same had been asked before."),
     ],
 )
 def test_every_decision_is_a_sentence(
@@ -155,6 +201,31 @@ def test_every_decision_is_a_sentence(
     spent = {"remaining_ms": 0.0, "allowed_ms": 0.0} if step.get("reason") == "budget_exhausted" else {}
     ended(sidecar.ledger, budget, 1, 0, 100, **(spent | step))
     assert says in asked.good("budgets", "run", columns=132)
+
+
+def test_record_of_a_job_that_did_with_less(asked: Commands, sidecar: Sidecar) -> None:
+    """Which of its calls did, how far down, and why: visible without colours."""
+    on_a_ladder(sidecar.ledger)
+    assert trimmed(asked.good("budgets", "run-44")) == LADDER
+    plain = asked.good("budgets", "run-44", encoding="ascii")
+    assert plain.isascii()
+    assert "v minimal (time)" in plain
+
+
+def test_less_is_said_in_the_list(asked: Commands, sidecar: Sidecar) -> None:
+    """Of a job that has ended and of one that runs, beside what else is said of it."""
+    on_a_ladder(sidecar.ledger)
+    ended(sidecar.ledger, opened(sidecar.ledger, "run-45", 1_000), 1, 0, 10, **less(2, "minimal", Why.TIME))
+    states = {line.split()[0]: line.rstrip() for line in asked.good("budgets").splitlines()[1:3]}
+    assert states["run-44"].endswith("incomplete; on_time; degraded=3")
+    assert states["run-45"].endswith("open, 8 left; degraded=1")
+    assert asked.good("close", "run-45").startswith("run-45: complete; on_time; degraded=1   1 of 10 s\n")
+
+
+def test_every_reason_has_its_words() -> None:
+    """A word that is added to the vocabulary is added to what people read."""
+    assert set(less_text._WHY) == {*Why}
+    assert set(less_text._FROM_CACHE) == {*How}
 
 
 def test_record_of_a_good_job(asked: Commands, sidecar: Sidecar) -> None:

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from proxy.admin.budget_views import Moment, record_view, timeline_view
 from proxy.cli.waterfall import ASCII, UNICODE, Marks, bars_of, waterfall
 from proxy.core.budget import Budget
+from proxy.core.degrading import Why
 from proxy.core.ledger import Ledger
 from proxy.core.units import MILLISECOND, SECOND
-from tests.admin.jobs import CUT, REFUSED, begun, ended, opened, tangled, worked_example
+from tests.admin.jobs import CUT, REFUSED, begun, ended, less, on_a_ladder, opened, tangled, worked_example
 from tests.admin.writes import NOW, NOW_MS
 
 MOMENT = Moment(NOW, NOW_MS)
@@ -77,6 +78,37 @@ def test_in_ascii(ledger: Ledger) -> None:
         "x cut, failed or not started  ? effect uncertain  - reserve for cleanup\n"
         "! now (6.2)  | end of the budget\n"
     )
+
+
+def test_answers_that_are_less(ledger: Ledger) -> None:
+    """Each has a mark that needs no colour, the rung and the reason as far as there is room."""
+    budget = on_a_ladder(ledger)
+    assert drawn(budget) == (
+        "step call            took 0                    9 10\n"
+        "   1 GET /v1/find       4 ██████████            ···│ completed\n"
+        "   2 GET /v1/find       3           ████████    ···│ completed ↓ minimal (time)\n"
+        "   3 GET /v1/find    0.01                   █   ···│ completed ↓ cached (failed)\n"
+        "   4 GET /v1/find     1.8                   ███×···│ deadline_exceeded ↓ fast\n"
+        "All in seconds.  █ under way  × cut, failed or not started\n"
+        "↓ answered with less than asked  · reserve for cleanup  │ end of the budget\n"
+    )
+    assert "deadline_exceeded ↓ fast (truncated)\n" in drawn(budget, 110)
+    narrow = drawn(budget, 60, ASCII)
+    assert [line.rpartition("| ")[2] for line in narrow.splitlines()[1:5]] == [
+        "completed",
+        "completed v",
+        "completed v",
+        "deadline_exceeded v",
+    ]
+    assert "v answered with less than asked" in narrow
+
+
+def test_what_was_answered_here_is_seen(ledger: Ledger) -> None:
+    """Nothing was sent for it, and it was answered all the same."""
+    budget = opened(ledger, "run", 5_000)
+    here = {"phase": "not_sent", "tries": 0, "fresh": 0}
+    ended(ledger, budget, 1, 0, 0.4, **less(3, "cached", Why.TIME), **here)
+    assert drawn(budget).splitlines()[1].split()[4] == "█"
 
 
 def test_what_goes_beyond_the_end(ledger: Ledger) -> None:
@@ -179,7 +211,7 @@ SPANS = st.integers(0, 12_000)
 
 
 @given(
-    steps=st.lists(st.tuples(SPANS, SPANS, st.integers(0, 3)), min_size=1, max_size=12),
+    steps=st.lists(st.tuples(SPANS, SPANS, st.integers(0, 5)), min_size=1, max_size=12),
     running=st.lists(st.tuples(SPANS, st.booleans()), max_size=4),
     ago=st.integers(1, 30_000),
     total=st.integers(0, 20_000),
@@ -199,7 +231,15 @@ def test_any_job_fits(
     """Whatever happened when: a row for each step, all of one shape, within the columns there are."""
     ledger = Ledger()
     budget = opened(ledger, "run", ago, total_ms=total)
-    shapes: list[dict[str, Any]] = [{}, CUT, REFUSED, {"queued_ms": 5.0}]
+    truncated = CUT | less(1, "a-rung-with-a-long-name." * 2, Why.TRUNCATED)
+    shapes: list[dict[str, Any]] = [
+        {},
+        CUT,
+        REFUSED,
+        {"queued_ms": 5.0},
+        less(2, "fast", Why.TIME),
+        truncated,
+    ]
     for number, (start, took, shape) in enumerate(steps, 1):
         ended(ledger, budget, number, start, took, **shapes[shape])
     for number, (start, granted) in enumerate(running, len(steps) + 1):

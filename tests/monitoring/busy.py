@@ -15,7 +15,20 @@ from tests.support.waiting import eventually
 
 POLICY: Final[dict[str, Any]] = {
     "writes": {"linger": "50ms"},
+    "budget": {"stages": {"quick": "3s"}},  # of five minutes, and of a shorter budget in proportion
     "routes": [
+        {
+            "name": "chat",
+            "match": {"path": "/chat/**"},
+            "effect": "read",
+            "cache": {"ttl": "1m"},
+            "ladder": [
+                {"name": "full"},
+                {"name": "cached", "cache": {"exact": True}},
+                {"name": "sorry", "answer": {"status": 200, "json": {}}},
+            ],
+        },
+        {"name": "staged", "match": {"path": "/staged"}, "stage": "quick"},
         {"name": "slow", "match": {"path": "/slow"}, "cap": "50ms"},
         {"name": "one", "match": {"path": "/one"}, "concurrency": 1, "queue": {"size": 0}, "cap": "2s"},
         {
@@ -31,20 +44,29 @@ POLICY: Final[dict[str, Any]] = {
 
 @contextlib.contextmanager
 def busy() -> Iterator[Sidecar]:
-    """Start one, and let it all happen."""
-    with Upstream(answer()) as tool, Sidecar(POLICY) as sidecar:
-        tool.on("/slow", stall()).on("/asked", stall()).on("/one", stall()).on("/gone", hang_up())
+    """Start one, whose store of cached answers is not there, and let it all happen."""
+    store = {"cache": {"store": f"redis://127.0.0.1:{free_port()}/0"}}
+    with Upstream(answer()) as tool, Sidecar(POLICY | store) as sidecar:
+        tool.on("/chat/down", answer(status=503)).on("/staged", stall()).on("/slow", stall()).on(
+            "/asked", stall()
+        ).on("/one", stall()).on("/gone", hang_up())
         tool.on("/again", answer(status=503)).on("/orders", answer(status=500))
         happen(sidecar, tool)
         yield sidecar
 
 
 def happen(sidecar: Sidecar, tool: Upstream) -> None:
-    """A job done and closed, and calls that are cut, refused, shed, repeated, in doubt, given up, tunnelled, malformed."""
+    """A job done and closed, and calls that are cut, refused, shed, repeated, in doubt, given up, tunnelled, malformed.
+
+    And one that is answered with less, since its tool is no better than its cache.
+    """
     job = {"Budget-Id": "job", "Budget-Remaining-Ms": 10_000}
     assert call(sidecar, "GET", tool.url("/"), headers=job).status == 200
     assert call(sidecar, "GET", tool.url("/slow"), headers=job).status == 504
-    assert sidecar.ask("/budgets/job/close", {})["state"]
+    assert call(sidecar, "GET", tool.url("/chat/up"), headers=job).status == 200
+    assert call(sidecar, "GET", tool.url("/chat/down"), headers=job).get("budget-degraded")
+    assert call(sidecar, "GET", tool.url("/staged"), headers=job).status == 504
+    assert sidecar.ask("/budgets/job/close", {})["verdict"] == "incomplete; on_time; degraded=1"
     assert call(sidecar, "GET", tool.url("/"), headers={"Budget-Remaining-Ms": 0}).status == 403
     with Caller(sidecar) as first:
         first.request("GET", tool.url("/one"))

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from proxy.core.budget import Limit
 from proxy.core.calls import Effect, Kind, Outcome, Phase, Retry, Would
+from proxy.core.degrading import Degraded, Why
 from proxy.core.reasons import Reason
 from proxy.core.step import StepRecord
 
@@ -40,8 +41,16 @@ PLAIN = StepRecord(
 )
 
 
+LESS = Degraded(2, "minimal", Why.TIME, "llm")
+
+
 def plain(**changes: Any) -> StepRecord:
     return PLAIN._replace(**changes)
+
+
+def less(**changes: Any) -> StepRecord:
+    """A step that was answered by a lower rung."""
+    return plain(**({"route": "chat", "stage": "llm", "rung": "minimal", "degraded": LESS} | changes))
 
 
 _text = st.text(
@@ -51,10 +60,18 @@ _spans = st.integers(min_value=0, max_value=10**10).map(lambda us: us / 1000)
 _counts = st.integers(min_value=0, max_value=10**12)
 _routes = st.sampled_from(["orders", "search", "fallback"])
 _reasons = st.sampled_from([*Reason, *Limit])
+_STAGES = ["retrieval", "llm", "formatting"]
 
 
 def optional(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.none() | values
+
+
+def degrees() -> st.SearchStrategy[Degraded]:
+    """By how much an answer is less, whoever has named rung and stage."""
+    return st.builds(
+        Degraded, st.integers(1, 20), _text, st.sampled_from(Why), optional(st.sampled_from(_STAGES))
+    )
 
 
 def records(routes: st.SearchStrategy[str] = _routes) -> st.SearchStrategy[StepRecord]:
@@ -63,7 +80,7 @@ def records(routes: st.SearchStrategy[str] = _routes) -> st.SearchStrategy[StepR
         record=_text,
         budget_id=optional(_text),
         step=_counts,
-        stage=optional(_text),
+        stage=optional(_text | st.sampled_from(_STAGES)),
         route=routes,
         method=_text,
         target=_text,
@@ -85,10 +102,13 @@ def records(routes: st.SearchStrategy[str] = _routes) -> st.SearchStrategy[StepR
         would=optional(st.sampled_from(Would)),
         status=optional(st.integers(100, 599)),
         bytes=_counts,
-        degraded=st.none(),
+        degraded=optional(degrees()),
         queued_ms=_spans,
         overhead_ms=optional(_spans),
         tries=st.integers(0, 5),
         fresh=st.integers(0, 1),
         partial=st.booleans(),
+        rung=optional(_text),
+        cache=optional(st.sampled_from(["hit", "stale", "semantic", "miss"])),
+        carried_ms=optional(_spans),
     )

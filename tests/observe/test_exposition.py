@@ -19,7 +19,7 @@ from proxy.observe import families
 from proxy.observe.exposition import Exposition
 from proxy.observe.families import Type
 from proxy.observe.metrics import Metrics, Reading
-from tests.observe.records import plain
+from tests.observe.records import less, plain
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
 
@@ -47,6 +47,12 @@ def everything() -> Metrics:
     made.retry_withheld("orders", "retry_budget")
     made.joined("orders")
     made.verified("orders", "absent")
+    made.step(less(cache="semantic"))
+    made.step(plain(route="chat", outcome=Outcome.DEADLINE_EXCEEDED, reason="stage_share", stage="llm"))
+    made.rung_tried("chat", "full", 1_500_000_000)
+    made.cache_failed("store")
+    made.stage_used("llm", 4_000_000_000, 1_000_000_000)
+    made.budget_closed(Verdict(True, True, 1), Counts(total=1, completed=1, degraded=1))
     made.budget_opened()
     made.budget_closed(Verdict(complete=False, on_time=None), Counts(total=4, completed=3, refused=1))
     made.malformed("bad_framing")
@@ -114,6 +120,11 @@ def test_values_are_in_base_units(everything: Metrics) -> None:
     assert value("waterclock_proxy_overhead_seconds_bucket", le="5e-05") == 1
     assert value("waterclock_step_sheds_total", route="orders", reason="queue_full") == 1
     assert value("waterclock_build_info", version="0.1.0", mode="enforce") == 1
+    assert value("waterclock_rungs_total", route="chat", rung="minimal") == 1
+    assert value("waterclock_degraded_steps_total", route="chat", rung="minimal", reason="time") == 1
+    assert value("waterclock_cache_lookups_total", route="chat", result="semantic") == 1
+    assert value("waterclock_cache_failures_total", part="store") == 1
+    assert value("waterclock_rung_duration_seconds_sum", route="chat", rung="full") == 1.5
 
 
 def test_shares_have_no_unit(everything: Metrics) -> None:
@@ -122,8 +133,12 @@ def test_shares_have_no_unit(everything: Metrics) -> None:
     name = "waterclock_budget_completion_ratio"
     assert found[f"{name}_bucket", frozenset({("le", "0.5")})] == 0
     assert found[f"{name}_bucket", frozenset({("le", "0.75")})] == 1
-    assert found[f"{name}_bucket", frozenset({("le", "1.0")})] == 1
-    assert found[f"{name}_sum", frozenset()] == 0.75
+    assert found[f"{name}_bucket", frozenset({("le", "1.0")})] == 2
+    assert found[f"{name}_sum", frozenset()] == 1.75
+    of_llm = frozenset({("stage", "llm")})
+    assert found["waterclock_stage_used_ratio_sum", of_llm] == 0.25
+    assert found["waterclock_stage_used_seconds_sum", of_llm] == 1
+    assert found["waterclock_stage_cuts_total", of_llm] == 1
     closed = frozenset({("complete", "false"), ("on_time", "unknown")})
     assert found["waterclock_budgets_closed_total", closed] == 1
 

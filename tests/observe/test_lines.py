@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy.core.degrading import Degraded
 from proxy.core.step import FIELDS, StepRecord
 from proxy.observe import lines
 from proxy.observe.lines import event_line, step_line
-from tests.observe.records import plain, records
+from tests.observe.records import LESS, plain, records
 
 TIME = "2026-01-02T03:04:05.678Z"
 
@@ -24,11 +25,21 @@ def one_object(line: str) -> dict[str, Any]:
     assert line.endswith("}\n")
     assert line.count("\n") == 1
     assert all(character >= " " for character in line[:-1])
-    pairs: list[tuple[str, Any]] = json.loads(
-        line, object_pairs_hook=lambda pairs: pairs, parse_constant=pytest.fail
-    )
+    read: dict[str, Any] = json.loads(line, object_pairs_hook=_each_once, parse_constant=pytest.fail)
+    return read
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     assert len(dict(pairs)) == len(pairs)
     return dict(pairs)
+
+
+def said_of(degraded: Degraded | None) -> dict[str, Any] | None:
+    """By how much an answer is less, under the names of `Budget-Degraded`."""
+    if degraded is None:
+        return None
+    level, rung, why, stage = degraded
+    return {"level": level, "rung": rung, "reason": why, "stage": stage}
 
 
 @given(record=records())
@@ -37,7 +48,7 @@ def test_step_line_says_the_record(record: StepRecord) -> None:
     read = one_object(step_line(record, TIME))
     assert list(read) == ["time", *FIELDS]
     assert read.pop("time") == TIME
-    expected = json.loads(json.dumps(record._asdict()))
+    expected = json.loads(json.dumps(record._asdict() | {"degraded": said_of(record.degraded)}))
     spans = {name for name in FIELDS if name.endswith("_ms")}
     assert {name: value for name, value in read.items() if name not in spans} == {
         name: value for name, value in expected.items() if name not in spans
@@ -60,9 +71,31 @@ def test_step_line_says_the_record(record: StepRecord) -> None:
 def test_text_comes_back_as_it_was(text: str) -> None:
     """A target, an id or a stage that a caller chose can neither end the line nor fill a hole in it."""
     record = plain(record=text, budget_id=text, stage=text, method=text, target=text, unit=text, reason=text)
+    record = record._replace(rung=text, cache=text, degraded=Degraded(1, text, text, text))
     read = one_object(step_line(record, TIME))
-    for name in ("record", "budget_id", "stage", "method", "target", "unit", "reason"):
+    for name in ("record", "budget_id", "stage", "method", "target", "unit", "reason", "rung", "cache"):
         assert read[name] == text
+    assert read["degraded"] == {"level": 1, "rung": text, "reason": text, "stage": text}
+
+
+def test_what_a_plain_step_has_nothing_of_is_null() -> None:
+    """One member says so each, so that a reader finds the same names in every line."""
+    read = one_object(step_line(plain(), TIME))
+    assert [read[name] for name in ("degraded", "rung", "cache", "carried_ms")] == [None] * 4
+    assert list(read)[-3:] == ["rung", "cache", "carried_ms"]
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [{"rung": "full"}, {"cache": "miss"}, {"carried_ms": 0.0}, {"degraded": LESS}, {"carried_ms": 12.5}],
+)
+def test_each_fact_of_a_ladder_is_said_without_the_others(facts: dict[str, Any]) -> None:
+    """The first rung is no less, a cache may have had nothing, and time is carried on without any ladder."""
+    read = one_object(step_line(plain(**facts), TIME))
+    said = {
+        name: read[name] for name in ("degraded", "rung", "cache", "carried_ms") if read[name] is not None
+    }
+    assert said == facts | ({"degraded": said_of(LESS)} if "degraded" in facts else {})
 
 
 def test_small_and_large_numbers_are_numbers() -> None:
@@ -79,8 +112,11 @@ def test_small_and_large_numbers_are_numbers() -> None:
 def test_invented_words_are_forgotten_again() -> None:
     """Callers choose methods and stages; what is remembered of them is bounded, and the lines stay right."""
     for number in range(3 * lines._REMEMBERED):
-        read = one_object(step_line(plain(method=f"M{number}", stage=f"s{number}"), TIME))
-        assert (read["method"], read["stage"]) == (f"M{number}", f"s{number}")
+        less = Degraded(1, f"r{number}", "time", f"s{number}")
+        record = plain(method=f"M{number}", stage=f"s{number}", rung=f"r{number}", degraded=less)
+        read = one_object(step_line(record, TIME))
+        assert (read["method"], read["stage"], read["rung"]) == (f"M{number}", f"s{number}", f"r{number}")
+        assert read["degraded"] == {"level": 1, "rung": f"r{number}", "reason": "time", "stage": f"s{number}"}
     assert len(lines._quoted) <= lines._REMEMBERED
     assert len(lines._place) <= lines._REMEMBERED
 

@@ -10,16 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy.core.budget import Limit
 from proxy.core.calls import Outcome
 from proxy.core.history import Counts
 from proxy.core.step import StepRecord
-from proxy.core.verdict import Verdict
+from proxy.core.verdict import Verdict, of_one_call
 from proxy.core.verification import Found
-from proxy.observe import families, metrics
+from proxy.observe import families, ladders, metrics
 from proxy.observe.families import Family, Type
-from proxy.observe.metrics import Labels, Metrics
+from proxy.observe.metrics import Metrics
+from proxy.observe.sampled import Labels
 from proxy.observe.tally import OTHER, Histogram
-from tests.observe.records import plain, records
+from tests.observe.records import LESS, less, plain, records
 
 
 def values(counted: Metrics, family: Family) -> dict[Labels, Any]:
@@ -63,6 +65,20 @@ def test_counters_equal_the_records(taken: list[StepRecord]) -> None:
     assert numbers(made, families.AMPLIFICATION) == {
         route: attempts[route] / count for route, count in units.items() if count
     }
+
+
+@given(taken=st.lists(records(), max_size=30))
+def test_what_is_less_is_counted_as_the_records_say(taken: list[StepRecord]) -> None:
+    """Rungs, degraded steps, what the cache had, and cuts by a stage's share: each from a field of its own."""
+    made = counted(taken)
+    rungs = Counter((r.route, r.rung) for r in taken if r.rung is not None)
+    assert numbers(made, families.RUNGS) == rungs
+    degraded = Counter((r.route, r.degraded.rung, r.degraded.why) for r in taken if r.degraded is not None)
+    assert numbers(made, families.DEGRADED) == degraded
+    lookups = Counter((r.route, r.cache) for r in taken if r.cache is not None)
+    assert numbers(made, families.CACHE_LOOKUPS) == lookups
+    cut = [r for r in taken if r.outcome == Outcome.DEADLINE_EXCEEDED and r.reason == Limit.STAGE]
+    assert numbers(made, families.STAGE_CUTS) == Counter((r.stage or "unknown",) for r in cut)
 
 
 @given(taken=st.lists(records(), max_size=30))
@@ -223,6 +239,64 @@ def test_what_becomes_of_attempts() -> None:
     assert numbers(made, families.VERIFICATIONS) == {("orders", "absent"): 1}
 
 
+def test_tries_of_rungs_and_what_is_shared_of_the_cache() -> None:
+    """A try is no step: of one step there can be several, and some end without an answer."""
+    made = Metrics()
+    made.rung_tried("chat", "full", 1_500_000_000)
+    made.rung_tried("chat", "full", 2_000_000)
+    made.rung_tried("chat", "fast", 1)
+    for part in ("store", "store", "service"):
+        made.cache_failed(part)
+    found = values(made, families.RUNG_DURATION)
+    assert {labels: (sum(each.counts), each.sum) for labels, each in found.items()} == {
+        ("chat", "full"): (2, 1502.0),
+        ("chat", "fast"): (1, 0.000001),
+    }
+    assert numbers(made, families.CACHE_FAILURES) == {("store",): 2, ("service",): 1}
+
+
+def test_what_a_stage_has_used_is_counted_beside_its_share() -> None:
+    """More than its share where earlier stages had left something; a stage that was given nothing has no ratio."""
+    made = Metrics()
+    made.stage_used("llm", 2_000_000_000, 1_000_000_000)
+    made.stage_used("llm", 1_000_000_000, 1_200_000_000)
+    made.stage_used("slim", 0, 5_000_000)
+
+    def sums(family: Family) -> dict[Labels, Any]:
+        found = values(made, family).items()
+        return {labels: (sum(each.counts), pytest.approx(each.sum)) for labels, each in found}
+
+    assert sums(families.STAGE_USED) == {("llm",): (2, 2200.0), ("slim",): (1, 5.0)}
+    assert sums(families.STAGE_RATIO) == {("llm",): (2, 1.7)}
+    ratios: Histogram = values(made, families.STAGE_RATIO)["llm",]
+    assert ratios.counts[families.STAGE_RATIO.bounds.index(0.5)] == 1
+    assert ratios.counts[families.STAGE_RATIO.bounds.index(1.25)] == 1
+
+
+def test_rungs_and_stages_beyond_the_cap_are_other() -> None:
+    """Reload after reload with new ladders and new stages: what is kept of them is bounded, and nothing is lost."""
+    made = Metrics()
+    names = [f"n{number}" for number in range(1000)]
+    for name in names:
+        made.step(less(rung=name, degraded=LESS._replace(rung=name)))
+        made.step(plain(outcome=Outcome.DEADLINE_EXCEEDED, reason=Limit.STAGE, stage=name))
+        made.rung_tried("chat", name, 1)
+        made.stage_used(name, 2, 1)
+        made.cache_failed(name)
+    rest = 1000 - ladders.MOST_NAMES
+    assert numbers(made, families.RUNGS)["chat", OTHER] == rest
+    assert numbers(made, families.DEGRADED)["chat", OTHER, "time"] == rest
+    assert numbers(made, families.STAGE_CUTS)[OTHER,] == rest
+    for family in (families.RUNGS, families.DEGRADED, families.STAGE_CUTS):
+        assert len(numbers(made, family)) == ladders.MOST_NAMES + 1
+        assert sum(numbers(made, family).values()) == 1000
+    for family in (families.RUNG_DURATION, families.STAGE_USED, families.STAGE_RATIO):
+        found = values(made, family)
+        assert len(found) == ladders.MOST_NAMES + 1
+        assert sum(sum(each.counts) for each in found.values()) == 1000
+    assert len(numbers(made, families.CACHE_FAILURES)) == 65
+
+
 def test_budgets_are_counted_by_both_verdicts() -> None:
     """A job that ran out of time with one of two steps done is incomplete, and nobody can say whether it was on time."""
     made = Metrics()
@@ -233,6 +307,7 @@ def test_budgets_are_counted_by_both_verdicts() -> None:
     made.budget_closed(Verdict(complete=False, on_time=None), Counts(total=2, completed=1, refused=1))
     made.budget_closed(Verdict(complete=True, on_time=True), Counts())
     assert numbers(made, families.BUDGETS_OPENED) == {(): 5}
+    assert numbers(made, families.BUDGETS_DEGRADED) == {}
     assert numbers(made, families.BUDGETS_CLOSED) == {
         ("true", "true"): 2,
         ("true", "false"): 1,
@@ -243,6 +318,39 @@ def test_budgets_are_counted_by_both_verdicts() -> None:
     assert completion.sum == 2.5
     assert completion.counts[families.COMPLETION.bounds.index(0.5)] == 1
     assert completion.counts[families.COMPLETION.bounds.index(1)] == 2
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([True, False]), st.sampled_from([True, False, None]), st.integers(0, 3))
+    )
+)
+def test_a_budget_with_less_counts_as_one_of_its_verdicts(
+    closed: list[tuple[bool, bool | None, int]],
+) -> None:
+    """Those of whole answers are the difference, by the same labels: however many of its steps had less."""
+    made, said = Metrics(), {True: "true", False: "false", None: "unknown"}
+    for complete, on_time, degraded in closed:
+        counts = Counts(total=4, completed=4, degraded=degraded)
+        made.budget_closed(Verdict(complete, on_time, degraded), counts)
+    assert numbers(made, families.BUDGETS_CLOSED) == Counter((said[c], said[t]) for c, t, _ in closed)
+    assert numbers(made, families.BUDGETS_DEGRADED) == Counter(
+        (said[c], said[t]) for c, t, degraded in closed if degraded
+    )
+
+
+@given(st.lists(records(), max_size=20), st.sampled_from([True, False]))
+def test_budgets_of_one_call_are_counted_like_all_others(taken: list[StepRecord], on_time: bool) -> None:
+    """The short way that nearly all of them take counts the same as the long one; none with less goes that way."""
+    short, long = Metrics(), Metrics()
+    for record in taken:
+        verdict, counts = of_one_call(record, on_time=on_time)
+        assert verdict.degraded == counts.degraded == (record.degraded is not None)
+        short.budget_closed(verdict, counts)
+        long.budget_closed(Verdict(*verdict), Counts(*counts))
+    for family in (families.BUDGETS_CLOSED, families.BUDGETS_DEGRADED):
+        assert numbers(short, family) == numbers(long, family)
+    assert sum(numbers(short, families.BUDGETS_CLOSED).values()) == len(taken)
 
 
 def test_sources_are_read_at_each_scrape() -> None:

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from proxy.core import retries
+from proxy.core.degrading import Why
 from proxy.core.retries import NOT_ASKED, Again
 from proxy.core.verification import Found
+from proxy.degrade.cache.found import How
 from proxy.observe import families
 from proxy.observe.families import Type
 
@@ -42,3 +44,5 @@ def test_words_are_those_of_the_decisions() -> None:
     whys = {said.why for said in vars(retries).values() if isinstance(said, Again)} - {NOT_ASKED.why}
     assert set(re.findall(r"`(\w+)`", TABLE["waterclock_retries_withheld_total"][2])) == whys
     assert set(re.findall(r"`(\w+)`", TABLE["waterclock_verifications_total"][2])) == {*Found}
+    assert set(re.findall(r"`(\w+)`", TABLE["waterclock_degraded_steps_total"][2])) == {*Why}
+    assert set(re.findall(r"`(\w+)`", TABLE["waterclock_cache_lookups_total"][2])) == {*How, "miss"}
