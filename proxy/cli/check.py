@@ -14,12 +14,16 @@ from proxy.cli.policy_file import load_or_exit
 def check(file: Path) -> None:
     """Check the policy in FILE, and print every fault at once, with its line and key.
 
-    Ends with status 0 when the policy can be used, 2 when it has faults. Nothing is started.
+    What is no fault, and may surprise all the same, follows as notes. Ends with status 0 when the policy can be used, 2 when it has faults. Nothing is started.
 
     \b
     Example:
       waterclock check waterclock.yaml
     """
+    from proxy.config.remarks import remarks
+
     policy = load_or_exit(file)
     routes = len(policy.routes)
     click.echo(f"{file}: good. {routes} route{'s' if routes != 1 else ''}, mode {policy.mode}.")
+    for remark in remarks(policy):
+        click.echo(f"note: {remark}")

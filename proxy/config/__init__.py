@@ -1,11 +1,12 @@
 """The configuration reader: from the text of `waterclock.yaml` to a `core.policy.Policy`, or to every fault in it.
 
 `document` makes one bounded tree of YAML nodes. `schema` holds the tables, one for each section: a key, what reads
-it, the attribute it becomes. `reading` is what makes a table read; `scalars`, `globs` and `network` read single values,
-`stages` and `attempts` what is said of shares, retries and the reads that verify; `shape` is what they look like from
-outside. `contradictions` looks at the whole
-when it has been read, and `route_contradictions` at each route; `orders` is what both compare amounts with. `faults`
-says what is wrong, with line and remedy.
+it, the attribute it becomes; `ladder` holds those of what may be answered with less. `reading` is what makes a table read;
+`scalars`, `globs`, `network` and `fields` read single values, `json_values` what is JSON, `stages` and `attempts` what is
+said of shares, retries and the reads that verify; `shape` is what they look like from outside. `contradictions` looks at the
+whole when it has been read, `route_contradictions` at each route, and `degrading_contradictions` and `ladder_contradictions`
+at what it says of answers that are less; `orders` is what they compare amounts with. `faults` says what is wrong, with line
+and remedy, and `remarks` what is only surprising.
 
 A new key is a row in `schema`, a field in `core.policy` and a row in `docs/policy.md`.
 """
@@ -19,7 +20,7 @@ from proxy.config.contradictions import find_contradictions
 from proxy.config.document import compose, read
 from proxy.config.faults import ConfigError, Fault
 from proxy.config.reading import Report, Value
-from proxy.config.schema import NOT_BUILT, POLICY
+from proxy.config.schema import POLICY
 from proxy.core.policy import Policy
 
 __all__ = ["ConfigError", "Fault", "digest", "load", "parse", "read"]
@@ -37,7 +38,7 @@ def parse(
     root = compose(text, source)
     if root is None:
         return Policy()
-    report = Report(source, NOT_BUILT, has_lines=has_lines, has_files=has_files)
+    report = Report(source, has_lines=has_lines, has_files=has_files)
     policy: Policy = POLICY(Value(root, "", root.start_mark.line + 1, report))
     find_contradictions(policy, report)
     if report.faults:

@@ -7,13 +7,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final
 
-from proxy.config.faults import Refusal, listed, quoted, visible
+from proxy.config.faults import Refusal, listed, quoted
 from proxy.config.reading import ListOf, Reader, Scalar, Value, scalar
 from proxy.config.scalars import integer
 from proxy.config.shape import Shape
-from proxy.core import json_path
 from proxy.core.calls import Outcome
-from proxy.core.json_path import JsonPath
 
 _OUTCOMES: Final = (Outcome.CONNECT_FAILED, Outcome.UPSTREAM_FAILED, Outcome.DEADLINE_EXCEEDED)
 _status: Final = integer(400, 599)
@@ -24,7 +22,6 @@ _BRACE: Final = re.compile(r"[{}]")
 # RFC 3986 §3.3 and §3.4. A second slash at the beginning would make the next segment a host.
 _QUESTION: Final = re.compile(r"/(?!/)(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*\Z")
 _ANY_QUESTION: Final = re.compile(r"/[!-~]*\Z")  # with its holes
-_ANY_PLACE: Final = re.compile(r"\$[^\n]*\Z")
 _LONGEST: Final = 2048
 
 
@@ -69,18 +66,3 @@ def _question(text: str) -> str:
 
 
 question: Final[Reader] = scalar(_question, Shape(pattern=_ANY_QUESTION, longest=_LONGEST))
-
-
-def _place(text: str) -> JsonPath:
-    if len(text) > _LONGEST:
-        raise Refusal(f"{quoted(text)} is too long", f"write at most {_LONGEST} characters")
-    try:
-        return json_path.parse(text)
-    except ValueError as error:
-        problem, _, remedy = str(error).rpartition("; ")
-    if not problem:
-        raise Refusal(f"{quoted(text)} is not a place in a JSON document", f"one {remedy}")
-    raise Refusal(f"{quoted(text)} {visible(problem, 120)}", remedy)
-
-
-place: Final[Reader] = scalar(_place, Shape(pattern=_ANY_PLACE, longest=_LONGEST))

@@ -13,8 +13,8 @@ from operator import attrgetter
 from proxy.config.orders import Amount, in_order
 from proxy.config.reading import Report
 from proxy.config.route_contradictions import find_route_contradictions
-from proxy.config.scalars import SPANS
-from proxy.core.policy import FALLBACK, Address, OnMissing, Policy, Route
+from proxy.config.scalars import SIZES, SPANS
+from proxy.core.policy import FALLBACK, SLACK, Address, OnMissing, Policy, Route
 
 
 def find_contradictions(policy: Policy, report: Report) -> None:
@@ -25,7 +25,7 @@ def find_contradictions(policy: Policy, report: Report) -> None:
     _shares(policy, report)
     _names(policy, report)
     for key, route in _routes(policy):
-        find_route_contradictions(key, route, policy.budget.stages, report)
+        find_route_contradictions(key, route, policy.budget, report)
     _unreachable(policy.routes, report)
 
 
@@ -91,8 +91,11 @@ def _orders(policy: Policy, report: Report) -> None:
         Amount("journal.retention", policy.journal.retention),
     )
     if "connections.opening" in report.given:
-        opening = Amount("connections.opening", connections.opening, is_span=False)
-        in_order(report, opening, Amount("connections.max", connections.max, is_span=False))
+        opening = Amount("connections.opening", connections.opening, show=str)
+        in_order(report, opening, Amount("connections.max", connections.max, show=str))
+    if "cache.entry_bytes" in report.given:
+        entry = Amount("cache.entry_bytes", policy.cache.entry_bytes, show=SIZES.show)
+        in_order(report, entry, Amount("cache.bytes", policy.cache.bytes, show=SIZES.show))
 
 
 def _shares(policy: Policy, report: Report) -> None:
@@ -105,6 +108,24 @@ def _shares(policy: Policy, report: Report) -> None:
         )
         remedy = f"take {SPANS.show(together - whole.amount)} off them, or raise {whole.key}"
         report.add_conflict("budget.stages", ("budget.stages", whole.key), problem, remedy)
+    carry = "budget.carry"
+    if policy.budget.carry and not policy.budget.stages:
+        problem = "is what stages leave to those after them, and there are none"
+        report.add_conflict(carry, (carry, "budget.stages"), problem, "add stages, or take this out")
+    _order(policy, report)
+
+
+def _order(policy: Policy, report: Report) -> None:
+    """The order of stages is known where it counts: Kubernetes and Helm sort the keys of a mapping."""
+    carry, order, stages = "budget.carry", "budget.order", "budget.stages"
+    named = [share.stage for share in policy.budget.stages if share.stage != SLACK]
+    if policy.budget.order and set(policy.budget.order) != set(named):
+        problem = f"does not name each of the stages ({report.place(stages)}) once"
+        report.add_conflict(order, (order, stages), problem, f"write [{', '.join(named)}], in their order")
+    elif policy.budget.carry and not policy.budget.order and len(named) > 1 and not report.keeps_order:
+        problem = "depends on the order of the stages, and Kubernetes keeps none"
+        remedy = f"add budget.order: [{', '.join(named)}], the first of them first"
+        report.add_conflict(carry, (carry, stages), problem, remedy)
 
 
 def _names(policy: Policy, report: Report) -> None:

@@ -18,6 +18,7 @@ from proxy.config.faults import ConfigError, Fault, visible
 MAX_BYTES: Final = 1024 * 1024  # what a ConfigMap can hold
 MAX_DEPTH: Final = 32
 MAX_NODES: Final = 50_000
+_LENGTH: Final = 128
 
 # What the parser says of the mistakes that policies invite, and what it should have said.
 _HINTS: Final = {
@@ -98,8 +99,9 @@ def _check_bounds(text: str, source: str) -> None:
                 raise _error(source, line, "this alias stands within what it names", "write its content out")
             size += sizes.get(event.anchor, 1)
         elif isinstance(event, yaml.ScalarEvent):
-            sizes[event.anchor] = 1
-            size += 1
+            # A long text counts for several values, so that what aliases stand for is bounded in bytes too.
+            sizes[event.anchor] = values = 1 + len(event.value) // _LENGTH
+            size += values
         if size > MAX_NODES:
             problem = f"this makes more than {MAX_NODES} values, aliases written out"
             raise _error(source, line, problem, "take entries or aliases out")

@@ -52,7 +52,10 @@ def visible(text: str, most: int = 60) -> str:
 
 
 def quoted(text: str, most: int = 60) -> str:
-    """Return a value as faults show it."""
+    """Return a value as faults show it: they are logged, and name and password of a URL are not for everybody."""
+    begin, end = text.find("://"), text.rfind("@")
+    if 0 <= begin < end:  # however badly it is written
+        text = f"{text[:begin]}://(hidden){text[end:]}"
     return f'"{visible(text, most)}"'
 
 

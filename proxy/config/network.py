@@ -12,8 +12,9 @@ from proxy.config.faults import Refusal, quoted
 from proxy.config.reading import Scalar, Value, scalar
 from proxy.config.scalars import integer
 from proxy.config.shape import Shape
-from proxy.core.policy import Address, Upstream
+from proxy.core.policy import Address
 from proxy.core.target import DEFAULT_PORTS
+from proxy.core.upstream import Upstream
 
 _ADDRESS: Final = re.compile(r"(\[[^\[\]]+\]|[^:\[\]]+):([0-9]{1,5})\Z")
 _LABELS: Final = r"(?=.{1,253}(?:[:/]|\Z))[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,62})(?:\.[A-Za-z0-9_-]{1,63})*"
@@ -23,17 +24,24 @@ _URL: Final = re.compile(
     r"(?P<path>(?:/[A-Za-z0-9._~!$&'()*+,;=:@%-]*)*)\Z"
 )
 _USERINFO: Final = re.compile(r"(http://)([A-Za-z0-9._~!$&'()*+,;=:%-]+)@(.*)\Z")  # RFC 3986 §3.2.1
+# A number of a database may end it (Redis URI scheme). Options in a query are not taken: some of them switch TLS off.
+_STORE: Final = re.compile(
+    rf"rediss?://(?:[A-Za-z0-9._~!$&'()*+,;=:%-]+@)?(?P<host>\[[0-9A-Fa-f:.]+\]|{_LABELS})(?::(?P<port>[0-9]{{1,5}}))?"
+    r"(?:/[0-9]{0,4})?\Z"
+)
+_LONGEST_STORE: Final = 1024
 _PREFIX: Final = re.compile(r"(?:/[A-Za-z0-9._~-]+)+\Z")
 _PATH: Final = 4096  # PATH_MAX: of a path, the end is what tells
 _DOTS: Final = re.compile(r"/\.\.?(?:/|\Z)")
 _METHOD: Final = re.compile(r"[A-Z][A-Z0-9_-]{0,31}\Z")
-_FIELD: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}\Z")  # RFC 9110 §5.1, a token
+FIELD: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}\Z")  # RFC 9110 §5.1, a token
 _ROUTE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 
 # How the longer ones look to readers that know no lookaround, and cannot tell an IP address from another text.
 _ANY_URL: Final = r"://[^/?#\s]+(?:/[^?#\s]*)?\Z"
 _UPSTREAM: Final = re.compile(rf"[Hh][Tt][Tt][Pp][Ss]?{_ANY_URL}")
 _PARENT: Final = re.compile(rf"[Hh][Tt][Tt][Pp]{_ANY_URL}")
+_ANY_STORE: Final = re.compile(r"rediss?://[^/?#\s]+(?:/[0-9]{0,4})?\Z")
 _BYPASS: Final = re.compile(r"(?:[A-Za-z0-9_.-]+|[\[\]]*[0-9A-Fa-f:.]+(?:%.*)?(?:/[0-9.]+)?[\[\]]*)\Z")
 
 port: Final = integer(1, 65535)
@@ -104,6 +112,36 @@ def _parent_proxy(text: str) -> Upstream:
 parent_proxy: Final = scalar(_parent_proxy, Shape(pattern=_PARENT))
 
 
+def _service(text: str) -> Upstream:
+    example = "http://waterclock-cache.waterclock-system.svc:10805"
+    service = _url(text, ("http",), example)
+    if service.path:
+        raise Refusal(f"{quoted(text)} has a path", f"write one like {example}")
+    return service
+
+
+service: Final = scalar(_service, Shape(pattern=_PARENT))
+
+
+def _store(text: str) -> str:
+    match = _STORE.match(text)
+    if match is None or len(text) > _LONGEST_STORE:
+        example = "redis://cache.internal:6379/0 or rediss://user:password@cache.internal"
+        raise Refusal(f"{quoted(text)} is not the URL of a store", f"write one like {example}")
+    host = match["host"].strip("[]")
+    if ":" in host:
+        try:
+            ipaddress.IPv6Address(host)
+        except ValueError:
+            raise Refusal(f"{quoted(host)} is not an IPv6 address", "write one like [fd00::1]") from None
+    if match["port"] is not None:
+        _port(match["port"])
+    return text
+
+
+store: Final = scalar(_store, Shape(pattern=_ANY_STORE, longest=_LONGEST_STORE))
+
+
 def _bypass(text: str) -> str:
     try:
         if "/" in text:
@@ -146,12 +184,12 @@ method: Final = scalar(_method, Shape(pattern=_METHOD))
 
 
 def _field(text: str) -> bytes:
-    if not _FIELD.match(text):
+    if not FIELD.match(text):
         raise Refusal(f"{quoted(text)} is not the name of a header", "write one like Idempotency-Key")
     return text.lower().encode("ascii")
 
 
-header: Final = scalar(_field, Shape(pattern=_FIELD))
+header: Final = scalar(_field, Shape(pattern=FIELD))
 
 
 def _route_name(text: str) -> str:

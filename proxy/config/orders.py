@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from proxy.config.reading import Report
@@ -9,14 +10,14 @@ from proxy.config.scalars import SPANS
 
 
 class Amount(NamedTuple):
-    """The amount that a key stands for, in nanoseconds where it is a span."""
+    """The amount that a key stands for, and how it is written: as a span, in nanoseconds, unless it says otherwise."""
 
     key: str
     amount: int
-    is_span: bool = True
+    show: Callable[[int], str] = SPANS.show
 
     def __str__(self) -> str:
-        return SPANS.show(self.amount) if self.is_span else str(self.amount)
+        return self.show(self.amount)
 
 
 def in_order(report: Report, low: Amount, high: Amount, *, strictly: bool = False) -> None:

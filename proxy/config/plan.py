@@ -17,7 +17,7 @@ from proxy.config import stages
 from proxy.config.document import compose, read
 from proxy.config.faults import ConfigError, Fault, Refusal, quoted
 from proxy.config.reading import ListOf, Report, Section, Value, scalar
-from proxy.config.scalars import SPANS, duration, integer
+from proxy.config.scalars import SPANS, boolean, duration, integer
 from proxy.core.simulation import Plan, Work
 from proxy.core.units import MILLISECOND
 
@@ -86,6 +86,7 @@ _PLAN: Final = Section(
         "transit": (_any_time, "transit"),
         "width": (integer(1, MOST), "width"),
         "stages": (stages.shares, "stages"),
+        "carry": (boolean, "carry"),
         "cleanup": (_any_time, "cleanup"),
         "steps": (_entries, "groups"),
     },

@@ -24,7 +24,6 @@ INLINE: Final = ""  # the attribute of a row whose value is itself a mapping of 
 _TAG: Final = "tag:yaml.org,2002:"
 _SCALARS: Final = ("str", "int", "float", "bool", "timestamp", "value", "merge")  # what plain ones resolve to
 _LAST_STEP: Final = re.compile(r"(?:\.[^.\[]*|\[[0-9]+\])\Z")
-_INDEX: Final = re.compile(r"\[[0-9]+\]")
 
 
 class Given(NamedTuple):
@@ -37,10 +36,8 @@ class Given(NamedTuple):
 class Report:
     """What is found while one file is read: its faults, and which keys it gives."""
 
-    def __init__(
-        self, source: str, not_built: Collection[str] = (), *, has_lines: bool = True, has_files: bool = True
-    ) -> None:
-        """Start with nothing. `not_built` holds paths (`routes[].retries`) and values (`mode: dream`).
+    def __init__(self, source: str, *, has_lines: bool = True, has_files: bool = True) -> None:
+        """Start with nothing.
 
         `has_lines` False: whoever reads the faults has never seen the lines. `has_files` False: the files that the text
         names are on another machine.
@@ -50,10 +47,14 @@ class Report:
         self.has_files = has_files
         self._has_lines = has_lines
         self._source = source
-        self._not_built = not_built
         self._faulty: set[str] = set()
         self._faulty_below: set[str] = set()
         self._incomplete: set[str] = set()
+
+    @property
+    def keeps_order(self) -> bool:
+        """Whether mappings stand in the order that their author has given them."""
+        return self._has_lines
 
     def add(self, key: str, line: int, problem: str, remedy: str) -> None:
         """Add a fault."""
@@ -81,11 +82,6 @@ class Report:
                 return False
         return True
 
-    def is_built(self, key: str, text: str | None = None) -> bool:
-        """Say whether a key, or a value of it, is something that this version can do."""
-        path = _INDEX.sub("[]", key)
-        return (path if text is None else f"{path}: {text}") not in self._not_built
-
     def place(self, key: str) -> str:
         """Return where a key's value comes from, for a sentence."""
         if key not in self.given:
@@ -98,10 +94,10 @@ class Report:
 
 
 def _above(key: str) -> Iterator[str]:
-    """Yield the paths of what a key is part of, up to the whole file."""
+    """Yield the paths of what a key is part of, up to the whole file. A name may have dots and brackets of its own."""
     while key:
-        shorter = _LAST_STEP.sub("", key)
-        key = shorter if shorter != key else ""
+        step = _LAST_STEP.search(key)
+        key = key[: step.start() if step else max(key.rfind("."), key.rfind("["), 0)]
         yield key
 
 
@@ -137,8 +133,6 @@ class Value:
         text: str = self.node.value
         if self.node.tag.removeprefix(_TAG) not in _SCALARS:
             raise Refusal(f"has the tag {quoted(self.node.tag)}", "take the tag out")
-        if not self.report.is_built(self.key, text):
-            raise Refusal(f"{quoted(text)} is not built yet in this version", "take it out")
         if not quotes and self.node.style:
             raise Refusal(f"{quoted(text)} is a text, because of its quotes", "write it without quotes")
         return text
@@ -298,9 +292,7 @@ class Section:
 
     def _read_entry(self, name: str, entry: Value, section: str, attributes: dict[str, Any]) -> None:
         report = entry.report
-        if not report.is_built(entry.key):
-            entry.refuse(Refusal("is not built yet in this version", "take it out"))
-        elif name not in self.keys:
+        if name not in self.keys:
             report.add_unknown(section, entry.key, entry.line, *self._unknown(name))
         elif entry.key in report.given:
             names = listed([name, *(alias for alias, meant in self.aliases.items() if meant == name)], "and")

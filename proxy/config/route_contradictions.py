@@ -7,22 +7,26 @@ from __future__ import annotations
 
 import difflib
 
+from proxy.config.degrading_contradictions import find_degrading_contradictions
+from proxy.config.ladder_contradictions import find_ladder_contradictions
 from proxy.config.orders import Amount, in_order
 from proxy.config.reading import Report
 from proxy.core.calls import Kind, Outcome
-from proxy.core.policy import Guard, Route, Share
+from proxy.core.policy import BudgetDefaults, Guard, Route, Share
 
 
-def find_route_contradictions(key: str, route: Route, shares: tuple[Share, ...], report: Report) -> None:
-    """Add a fault to the report for every contradiction in one route. `shares`: those a budget is divided into."""
+def find_route_contradictions(key: str, route: Route, budget: BudgetDefaults, report: Report) -> None:
+    """Add a fault to the report for every contradiction in one route. `budget`: what its steps have their time from."""
     _orders(key, route, report)
     _leading_elsewhere(key, report)
     _certificates(key, route, report)
     _guard(key, route, report)
-    _stage(key, route, shares, report)
+    _stage(key, route, budget.stages, report)
     _serialize(key, route, report)
     _retries(key, route, report)
     _verify(key, route, report)
+    find_degrading_contradictions(key, route, report)
+    find_ladder_contradictions(key, route, budget, report)
 
 
 def _orders(key: str, route: Route, report: Report) -> None:

@@ -18,6 +18,7 @@ LARGEST: Final = 1024**3
 
 _QUANTITY: Final = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,15}))?([A-Za-zµ]*)\Z")
 _WHOLE: Final = re.compile(r"(?:0|[1-9][0-9]{0,15})\Z")
+_DECIMAL: Final = re.compile(r"(?:0|[1-9][0-9]{0,2})(?:\.[0-9]{1,9})?\Z")
 _MAX_TEXT: Final = 4096
 
 
@@ -105,6 +106,21 @@ def _whole(text: str) -> int:
 def integer(low: int, high: int) -> Scalar:
     """Return the reader of a whole number from `low` to `high`."""
     return scalar(_between(low, high, _whole, str), Shape(Form.NUMBER, low=low, high=high), quotes=False)
+
+
+def fraction(low: int, high: int) -> Scalar:
+    """Return the reader of a number from `low` to `high` that may have decimals."""
+
+    def read(text: str) -> float:
+        if not _DECIMAL.match(text):
+            what = "is negative" if text.startswith("-") else "is not a number"
+            raise Refusal(f"{quoted(text)} {what}", "write one like 0.92")
+        if not low <= float(text) <= high:
+            bound = f"less than {low}" if float(text) < low else f"more than {high}"
+            raise Refusal(f"{quoted(text)} is {bound}", f"write {low} to {high}")
+        return float(text)
+
+    return scalar(read, Shape(Form.FRACTION, low=low, high=high), quotes=False)
 
 
 def one_of(words: Mapping[str, Any]) -> Reader:

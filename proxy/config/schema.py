@@ -1,6 +1,7 @@
 """The tables: every key that a policy may hold, what reads it, and the attribute of `core.policy` that it becomes.
 
-`docs/policy.md` says what each of them means; a test holds the two to each other.
+What is answered with less has its tables in `ladder`. `docs/policy.md` says what each key means; a test holds the two to each
+other.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import fields, replace
 from functools import partial
 from typing import Any, Final
 
-from proxy.config import attempts, globs, network, stages
+from proxy.config import attempts, globs, json_values, ladder, network, stages
 from proxy.config.reading import INLINE, ListOf, Reader, Section
 from proxy.config.scalars import boolean, duration, integer, member, one_of, path, size, status
 from proxy.core.calls import Kind
@@ -34,21 +35,12 @@ from proxy.core.policy import (
     Policy,
     Protocol,
     Retries,
-    Route,
     Statuses,
     Tunnel,
     Verify,
     Writes,
 )
 from proxy.core.units import MILLISECOND
-
-# Keys and values of the contract that this version does not have yet: refused, so that nobody relies on them.
-# A row goes when its key is built.
-NOT_BUILT: Final = frozenset(
-    f"{section}.{row}"
-    for section in ("routes[]", "fallback")
-    for row in ("on_cut: truncate", "ladder", "cache")
-)
 
 some_time: Final = duration(MILLISECOND)
 any_time: Final = duration()
@@ -83,6 +75,8 @@ LISTEN: Final = Section(
 def _budget(**given: Any) -> BudgetDefaults:
     """Where no budget ever gets the default, and none is given, stages are shares of the longest one instead."""
     defaults = BudgetDefaults(**given)
+    if defaults.order:
+        defaults = replace(defaults, stages=stages.in_order(defaults.stages, defaults.order))
     if defaults.stages and "default" not in given and defaults.on_missing is not OnMissing.DEFAULT:
         return replace(defaults, default=defaults.max)
     return defaults
@@ -102,6 +96,8 @@ BUDGET: Final = Section(
         "width": (integer(1, 10_000), "width"),
         "depth": (integer(0, 1000), "depth"),
         "stages": (stages.shares, "stages"),
+        "carry": (boolean, "carry"),
+        "order": (ListOf(stages.stage), "order"),
     },
 )
 
@@ -160,7 +156,7 @@ VERIFY: Final = Section(
         "method": (one_of({"GET": "GET", "HEAD": "HEAD"}), "method"),
         "path": (attempts.question, "path"),
         "applied": (
-            Section(dict, {"status": (integer(200, 599), "status"), "json": (attempts.place, "json")}),
+            Section(dict, {"status": (integer(200, 599), "status"), "json": (json_values.place, "json")}),
             INLINE,
         ),
     },
@@ -190,13 +186,18 @@ _TREATMENT: Final[Mapping[str, tuple[Reader, str]]] = {
     "retries": (RETRIES, "retries"),
     "max_attempts": (integer(1, 1000), "max_attempts"),
     "verify": (VERIFY, "verify"),
-    "on_cut": (one_of({"error": {}}), INLINE),  # the only way there is: nothing to keep
+    "on_cut": (ladder.on_cut, "truncate"),
+    "truncate_margin": (ladder.margin, "truncate_margin"),
+    "truncate_mark": (ladder.mark, "truncate_mark"),
+    "ladder": (ladder.LADDER, "ladder"),
+    "cache": (ladder.ROUTE_CACHE, "cache"),
+    "degraded_body": (boolean, "degraded_body"),
 }
 
-FALLBACK_ROUTE: Final = Section(partial(Route, FALLBACK.name), _TREATMENT)
+FALLBACK_ROUTE: Final = Section(partial(ladder.route, FALLBACK.name), _TREATMENT)
 
 ROUTE: Final = Section(
-    lambda name="", **rest: Route(name, **rest),
+    ladder.route,
     {
         "name": (network.route_name, "name"),
         "match": (MATCH, "match"),
@@ -268,6 +269,7 @@ POLICY: Final = Section(
         "connections": (CONNECTIONS, "connections"),
         "writes": (WRITES, "writes"),
         "journal": (JOURNAL, "journal"),
+        "cache": (ladder.CACHE, "cache"),
         "answers": (
             Section(Statuses, {case.name: (status, case.name) for case in fields(Statuses)}),
             "statuses",

@@ -12,13 +12,15 @@ from enum import StrEnum
 
 
 class Form(StrEnum):
-    """How a value is written. `NUMBER` and `TRUTH` stand without quotes."""
+    """How a value is written. `NUMBER`, `FRACTION` and `TRUTH` stand without quotes; `JSON` is any value that JSON has."""
 
     TEXT = "text"
     SPAN = "span"
     SIZE = "size"
     NUMBER = "number"
+    FRACTION = "fraction"
     TRUTH = "truth"
+    JSON = "json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,7 @@ class Shape:
 
     `pattern`: what the whole of a text matches, with `\Z` at its end. Go, JavaScript and Python must read it alike: no
     lookaround, no count over 1000. `longest`: the most characters of a text. `words`: all the texts there are; beside a
-    number, those that may stand in its place. `low` and `high`: the least and the most of a number, of a span in
+    number or a span, those that may stand in its place. `low` and `high`: the least and the most of a number, of a span in
     nanoseconds, of a size in bytes. `never`: what is refused all the same.
     """
 

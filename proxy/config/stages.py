@@ -49,4 +49,13 @@ def _shares(value: Value) -> tuple[Share, ...]:
     return tuple(found)
 
 
+def in_order(given: tuple[Share, ...], order: tuple[str, ...]) -> tuple[Share, ...]:
+    """Return shares in the order of their names, the slack behind them; as they stand where it does not name each of them."""
+    if set(order) != {share.stage for share in given} - {SLACK}:
+        return given
+    return tuple(
+        sorted(given, key=lambda share: len(order) if share.stage == SLACK else order.index(share.stage))
+    )
+
+
 shares: Final = MapOf(_shares, names=Shape(pattern=_STAGE), values=_slack.shape)

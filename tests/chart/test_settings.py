@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ import yaml
 
 import proxy
 from proxy.config import parse
+from proxy.core.degrading import Rung
 from proxy.core.policy import Policy
 from proxy.core.units import SECOND
 from proxy.kube.settings import (
@@ -158,12 +160,22 @@ def test_a_text_may_begin_with_spaces(render: Render) -> None:
 def test_the_full_example_works_as_values(render: Render) -> None:
     """Every key passes the schema, read as Helm reads values, and means what it means in a file.
 
-    But for the order of keys, which Helm does not keep, and which means nothing.
+    But for the order of keys, which Helm does not keep, and which means nothing; that of stages is given apart.
     """
 
     def in_order(policy: Policy) -> Policy:
-        stages = tuple(sorted(policy.budget.stages, key=lambda share: share.stage))
-        return replace(policy, budget=replace(policy.budget, stages=stages))
+        routes = tuple(
+            replace(route, ladder=tuple(map(set_in_order, route.ladder))) for route in policy.routes
+        )
+        return replace(policy, routes=routes)
+
+    def set_in_order(rung: Rung) -> Rung:
+        if rung.change is not None:
+            rung = replace(rung, change=replace(rung.change, json=tuple(sorted(rung.change.json, key=str))))
+        if rung.answer is not None and rung.answer.content_type == "application/json":
+            body = json.dumps(json.loads(rung.answer.body), sort_keys=True).encode()
+            rung = replace(rung, answer=replace(rung.answer, body=body))
+        return rung
 
     rendered = policy(render, helm_python.values_from_yaml(EXAMPLE))
     assert in_order(rendered) == in_order(parse(EXAMPLE, has_files=False))
@@ -217,3 +229,10 @@ def test_the_test_sends_the_file(render: Render) -> None:
     [container] = render.one("Pod", "waterclock-test")["spec"]["containers"]
     program = (ROOT / "charts/waterclock/files/budgeted-call.py").read_text()
     assert container["args"][0].strip() == program.strip()
+
+
+def test_where_the_order_of_stages_counts_the_values_give_it(render: Render) -> None:
+    """Helm sorts the keys of a mapping, so that what carries over would go to another stage without a word."""
+    budget = "{default: 10s, carry: true, stages: {llm: 5s, formatting: 1s}}"
+    with pytest.raises(helm_python.HelmError, match=r"add policy\.budget\.order"):
+        policy(render, helm_python.values_from_yaml(f"budget: {budget}"))

@@ -9,6 +9,7 @@ import yaml
 
 from proxy.config.reading import INLINE, ListOf, Reader, Report, Section, Value
 from proxy.config.schema import POLICY
+from proxy.core.policy import Truncate
 
 
 class Row(NamedTuple):
@@ -19,6 +20,15 @@ class Row(NamedTuple):
     inline: bool
 
 
+_APART = {
+    "truncate_margin": Truncate().margin,
+    "truncate_mark": Truncate().mark,
+    "answer.json": None,
+    "answer.text": None,
+}
+"""Built-in values of keys that become one value together with others: by their last names."""
+
+
 def rows(section: Section, path: str, owner: Any) -> Iterator[tuple[str, Row]]:
     """Yield the keys below a section with their dotted paths. `owner` holds the built-in values.
 
@@ -27,7 +37,8 @@ def rows(section: Section, path: str, owner: Any) -> Iterator[tuple[str, Row]]:
     for name, (reader, attribute) in section.keys.items():
         key = f"{path}.{name}".lstrip(".")
         inline = attribute == INLINE
-        built_in = owner if inline else getattr(owner, attribute)
+        apart = next((last for last in _APART if key.endswith(last)), None)
+        built_in = owner if inline else _APART[apart] if apart else getattr(owner, attribute)
         if isinstance(reader, Section):
             yield from rows(reader, key, reader.build() if built_in is None else built_in)
         elif isinstance(reader, ListOf) and isinstance(reader.reader, Section):

@@ -58,6 +58,14 @@ def test_a_few_lines_that_stand_for_millions() -> None:
     assert (fault.line, fault.problem) == (5, "this makes more than 50000 values, aliases written out")
 
 
+def test_a_long_text_that_stands_for_many() -> None:
+    """It counts for several values, so that a few aliases do not fill the memory."""
+    long = f"a: &a {'x' * 500_000}\n"
+    [fault] = faults(f"{long}b: [{'*a, ' * 20}]")
+    assert (fault.line, fault.problem) == (2, "this makes more than 50000 values, aliases written out")
+    assert places(long) == [(1, "a")]
+
+
 @pytest.mark.parametrize(
     "text", ["[" * 500_000, "- " * 250_000, "? " * 250_000, "{a: " * 250_000, "a: *b\n" * 50_000, BOMB]
 )

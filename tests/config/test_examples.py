@@ -26,9 +26,10 @@ LINES = EXAMPLE.splitlines(keepends=True)
 def test_example_is_a_policy() -> None:
     """But for the one file that it names, it can be used as it is."""
     [fault] = faults(EXAMPLE)
-    assert (fault.key, fault.problem) == ("routes[3].ca", 'there is no file "/etc/waterclock/ca/ledger.pem"')
+    assert (fault.key, fault.problem) == ("routes[5].ca", 'there is no file "/etc/waterclock/ca/ledger.pem"')
     policy = parse(EXAMPLE.replace("/etc/waterclock/ca/ledger.pem", AUTHORITY))
-    assert [route.name for route in policy.routes] == ["openai", "search", "orders", "ledger", "crm"]
+    names = [route.name for route in policy.routes]
+    assert names == ["openai", "chat", "handbook", "search", "orders", "ledger", "crm"]
 
 
 def test_example_gives_every_key() -> None:

@@ -1,8 +1,7 @@
-"""Keys: each becomes its part of the policy, unknown ones are named with what was meant, later ones are refused."""
+"""Keys: each becomes its part of the policy, and unknown ones are named with what was meant."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ import pytest
 
 from proxy.config import ConfigError, parse
 from proxy.config.globs import host_regex, name_regex, path_regex
-from proxy.config.schema import NOT_BUILT
 from proxy.core import json_path
 from proxy.core.calls import Kind, Outcome
 from proxy.core.policy import (
@@ -36,11 +34,11 @@ from proxy.core.policy import (
     Share,
     Statuses,
     Tunnel,
-    Upstream,
     Verify,
     Writes,
 )
 from proxy.core.units import HOUR, MILLISECOND, MINUTE, SECOND
+from proxy.core.upstream import Upstream
 from tests.config.said import faults, places
 
 AUTHORITY = str(Path(__file__).with_name("authority.pem"))
@@ -219,8 +217,8 @@ def test_route_key_becomes_value(text: str, rest: dict[str, Any]) -> None:
         ("routes: [{name: a, math: {}}]", "routes[0].math", "did you mean match?"),
         ("routes: [{name: a, match: {path: /a, hots: b}}]", "routes[0].match.hots", "did you mean host?"),
         ("writes: {hold_back: {byte: 1B}}", "writes.hold_back.byte", "did you mean bytes?"),
-        ("42: 1", "42", "the keys here are mode, listen, budget, limit, ledger, routes, fallback, tunnel, subscription, connections, writes, journal, answers, pods and shutdown"),
-        ('"a\\nb": 1', "a\\nb", "the keys here are mode, listen, budget, limit, ledger, routes, fallback, tunnel, subscription, connections, writes, journal, answers, pods and shutdown"),
+        ("42: 1", "42", "the keys here are mode, listen, budget, limit, ledger, routes, fallback, tunnel, subscription, connections, writes, journal, cache, answers, pods and shutdown"),
+        ('"a\\nb": 1', "a\\nb", "the keys here are mode, listen, budget, limit, ledger, routes, fallback, tunnel, subscription, connections, writes, journal, cache, answers, pods and shutdown"),
     ],
 )  # fmt: skip
 def test_unknown_key(text: str, key: str, remedy: str) -> None:
@@ -235,25 +233,6 @@ def test_unknown_key(text: str, key: str, remedy: str) -> None:
 def test_fallback_finds_no_calls(key: str) -> None:
     """What no route matches is not looked for."""
     assert [fault.problem for fault in faults(f"fallback: {{{key}}}")] == ["is not a key that is known here"]
-
-
-@pytest.mark.parametrize("row", sorted(NOT_BUILT))
-def test_key_of_a_later_version(row: str) -> None:
-    """It is refused by name, with its whole content, and nothing else is wrong with the file."""
-    path, _, value = row.partition(": ")
-    section, _, name = path.rpartition(".")
-    entry = f"{name}: {value or '{a: 4, b: [c]}'}"
-    if name.endswith("[]"):
-        entry = f"{name.removesuffix('[]')}: [{value}]"
-    if section == "routes[]":
-        text = f"routes:\n- name: a\n  {entry}\n"
-    elif section:
-        text = f"{section}:\n\n  {entry}\n"
-    else:
-        text = f"\n\n{entry}\n"
-    [fault] = faults(text)
-    assert (fault.line, re.sub(r"\[\d\]", "[]", fault.key)) == (3, path)
-    assert fault.problem == (f'"{value}" is' if value else "is") + " not built yet in this version"
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
+from proxy.config import parse
 from proxy.config.scalars import SIZES, SPANS
-from proxy.config.schema import NOT_BUILT
 from proxy.core.units import MILLISECOND
 from tests.config.keys import ROWS, read_alone
 from tests.config.said import faults
@@ -33,7 +34,7 @@ def test_every_key_is_documented_and_none_else() -> None:
 
 def test_keys_of_fallback_are_those_the_page_says() -> None:
     """The second table of routes is that of `fallback` too, and the first one is not."""
-    of_both = set(re.findall(r"^\| `routes\[\]\.([a-z_.]+)`", BOTH, re.MULTILINE))
+    of_both = set(re.findall(r"^\| `routes\[\]\.([a-z_.\[\]]+)`", BOTH, re.MULTILINE))
     assert {f"fallback.{key}" for key in of_both} == {key for key in ROWS if key.startswith("fallback.")}
 
 
@@ -86,21 +87,18 @@ def test_words_are_what_is_accepted(key: str) -> None:
     assert said.endswith(f"write {allowed.replace('`', '')}")
 
 
-def test_keys_of_later_versions_are_named() -> None:
-    """A row that leaves the table of what is not built leaves the page too."""
-    section = REFERENCE.partition("## Not built yet")[2]
-    named = set(re.findall(r"`([^`]+)`", section)) - {"fallback"}
-    assert {row.removeprefix("routes[].") for row in NOT_BUILT if not row.startswith("fallback.")} == named
-    assert {
-        f"fallback.{row.removeprefix('routes[].')}" for row in NOT_BUILT if row.startswith("routes[].")
-    } == {row for row in NOT_BUILT if row.startswith("fallback.")}
-
-
 def test_faults_on_the_page_are_those_of_the_reader() -> None:
     """The page shows faults as they are said."""
     text = "\n" * 10 + "budget:\n  default: 10\n\n\n  depht: 4\n"
     shown = re.findall(r"^waterclock\.yaml:\d.*$", REFERENCE, re.MULTILINE)
     assert list(map(str, faults(text))) == shown
+
+
+def test_ladder_on_the_page_is_one() -> None:
+    """It can be copied as it stands."""
+    shown = REFERENCE.partition("```yaml\n")[2].partition("```")[0]
+    route = parse(f"fallback:\n  effect: read\n{indent(shown, '  ')}").fallback
+    assert [rung.name for rung in route.ladder] == ["full", "fast", "cached", "sorry"]
 
 
 def test_statuses_that_do_not_fit_are_named() -> None:

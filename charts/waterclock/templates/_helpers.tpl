@@ -9,11 +9,22 @@
 {{- end -}}
 {{- end }}
 
+{{/* The image of the semantic cache has what compares texts besides. */}}
+{{- define "waterclock.cacheImage" -}}
+{{- .Values.cache.image | default (printf "%s:%s-cache" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion)) -}}
+{{- end }}
+
 {{/* What never changes of an object's labels; selectors are made of it. */}}
 {{- define "waterclock.selector" -}}
 app.kubernetes.io/name: waterclock
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: injector
+{{- end }}
+
+{{- define "waterclock.cacheSelector" -}}
+app.kubernetes.io/name: waterclock
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: cache
 {{- end }}
 
 {{- define "waterclock.labels" -}}
@@ -22,6 +33,10 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/part-of: waterclock
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- define "waterclock.cacheLabels" -}}
+{{ mergeOverwrite (include "waterclock.labels" . | fromYaml) (include "waterclock.cacheSelector" . | fromYaml) | toYaml }}
 {{- end }}
 
 {{/* A namespace stands once in the list, also when a value repeats one, since a selector's values may not. */}}
@@ -40,6 +55,10 @@ written back under its name.
 {{- end -}}
 {{ .Values.policy }}
 {{- else -}}
+{{- $budget := (.Values.policy | default dict).budget | default dict -}}
+{{- if and $budget.carry (not $budget.order) (gt (len (omit ($budget.stages | default dict) "slack")) 1) -}}
+{{- fail "policy.budget.carry: depends on the order of the stages, and Helm sorts them; add policy.budget.order, a list of their names" -}}
+{{- end -}}
 {{ regexReplaceAll "(?m)^([ -]*)\"true\":" (.Values.policy | default dict | toYaml) "${1}\"on\":" }}
 {{- end -}}
 {{- end }}

@@ -10,6 +10,7 @@ from typing import Any, Final
 import yaml
 
 from proxy.config import ConfigError, digest, parse
+from proxy.config.json_values import is_text
 from proxy.kube.cluster import Object
 from proxy.kube.names import POLICY_FILE, policy_key
 from proxy.kube.policies.crd import LONGEST_NAME
@@ -20,6 +21,17 @@ _HEAD: Final = (
 )
 _MADE_FROM: Final = re.compile(r"# Made from BudgetPolicy (\S+), [^(\n]*\(([0-9a-f]{12})\)\n")
 _DUMPER: Final = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+class _Sure(_DUMPER):  # type: ignore[misc, valid-type]
+    """Puts quotes around each text that some reader of YAML would take for something else."""
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if is_text(text) else '"')
+
+
+_Sure.add_representer(str, _text)
 _WIDTH: Final = 110
 
 
@@ -55,7 +67,7 @@ def read_budget_policy(item: Object) -> BudgetPolicy:
     metadata = item["metadata"]
     spec = item.get("spec") or {}
     name, generation = metadata["name"], metadata.get("generation", 0)
-    body = yaml.dump(spec.get("policy"), Dumper=_DUMPER, sort_keys=False, allow_unicode=True, width=_WIDTH)
+    body = yaml.dump(spec.get("policy"), Dumper=_Sure, sort_keys=False, allow_unicode=True, width=_WIDTH)
     text = _HEAD.format(name=name, generation=generation, digest=digest(body)) + body
     selector = spec.get("selector")
     faults = [] if selector is None else selector_faults(selector, "spec.selector")

@@ -38,6 +38,13 @@ _WHOLE: Final = (
 )
 _RETRIES: Final = Retries()
 
+_LADDER: Final = "has(self.ladder) && size(self.ladder) > 0"
+_LESS: Final = f"({_LADDER} || has(self.cache) || has(self.on_cut) && self.on_cut == 'truncate')"
+_READ: Final = "has(self.effect) && self.effect == 'read'"
+_READS: Final = (
+    "ladder, cache and on_cut: truncate are for reads; add effect: read if that is what these calls are"
+)
+
 _TREATMENT: Final = (
     Rule(
         "!has(self.min_start) || !has(self.cap) || duration(self.min_start) <= duration(self.cap)",
@@ -55,6 +62,18 @@ _TREATMENT: Final = (
         "!has(self.max_attempts) || !has(self.retries)"
         f" || self.max_attempts > (has(self.retries.max) ? self.retries.max : {_RETRIES.max})",
         f"max_attempts is not more than retries.max (built in: {_RETRIES.max}), and the first attempt counts too",
+    ),
+    Rule(
+        "!has(self.truncate_margin) && !has(self.truncate_mark) || has(self.on_cut) && self.on_cut == 'truncate'",
+        "truncate_margin and truncate_mark are for on_cut: truncate; add that, or take them out",
+    ),
+    Rule(
+        "!has(self.truncate_margin) || !has(self.cap) || duration(self.truncate_margin) < duration(self.cap)",
+        "truncate_margin is not less than cap; change one of the two",
+    ),
+    Rule(
+        f"!has(self.degraded_body) || !self.degraded_body || {_LADDER} || has(self.cache)",
+        "degraded_body marks answers that are less, and without a ladder or a cache there are none; take it out",
     ),
 )
 
@@ -77,6 +96,15 @@ _RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
             f"default (built in: {SPANS.show(_BUDGET.default)}) is more than max"
             f" (built in: {SPANS.show(_BUDGET.max)}); change one of the two",
         ),
+        Rule(
+            "!has(self.carry) || !self.carry || has(self.stages) && size(self.stages) > 0",
+            "carry is what stages leave to those after them, and there are none; add stages, or take it out",
+        ),
+        Rule(
+            "!has(self.carry) || !self.carry || has(self.order) || !has(self.stages)"
+            " || self.stages.filter(name, name != 'slack').size() < 2",
+            "carry depends on the order of the stages, and Kubernetes keeps none; add order, a list of their names",
+        ),
     ),
     "connections": (
         Rule(
@@ -84,9 +112,10 @@ _RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
             f"opening is more than max (built in: {Connections().max}); change one of the two",
         ),
     ),
-    "fallback": _TREATMENT,
+    "fallback": (*_TREATMENT, Rule(f"!{_LESS} || {_READ}", _READS)),
     "routes[]": (
         *_TREATMENT,
+        Rule(f"!{_LESS} || {_READ} || has(self.match) && has(self.match.methods)", _READS),
         Rule("has(self.prefix) == has(self.upstream)", "prefix and upstream go together; add the other one"),
         Rule(
             "!has(self.tls) || !has(self.upstream)",
@@ -108,6 +137,27 @@ _RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
             f"{_span('self', 'base', _RETRIES.base)} <= {_span('self', 'cap', _RETRIES.cap)}",
             f"base (built in: {SPANS.show(_RETRIES.base)}) is more than cap"
             f" (built in: {SPANS.show(_RETRIES.cap)}); change one of the two",
+        ),
+    ),
+    "ladder[]": (
+        Rule(
+            "!has(self.cache) || !has(self.answer)",
+            "cache and answer are two rungs; make two of it, the cache above the answer",
+        ),
+        Rule(
+            "!has(self.cache) && !has(self.answer) || !has(self.set) && !has(self.upstream) && !has(self.credentials)",
+            "set, upstream and credentials are about what is sent, and with cache or answer nothing is; take one of them out",
+        ),
+        Rule(
+            "!has(self.credentials) || has(self.upstream)",
+            "credentials are about another upstream; add the upstream, or take them out",
+        ),
+    ),
+    "ladder[].cache": (
+        Rule("has(self.semantic) == has(self.text)", "semantic and text go together; add the other one"),
+        Rule(
+            "!has(self.exact) || self.exact || has(self.semantic)",
+            "without exact and without semantic there is nothing to look for; add semantic and text",
         ),
     ),
     "verify": (

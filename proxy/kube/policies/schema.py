@@ -47,7 +47,7 @@ class _Maker:
             case ListOf():
                 schema = self._list(reader, path)
             case MapOf():
-                schema = self._map(reader)
+                schema = self._map(reader, path)
             case Scalar():
                 schema = self._scalar(reader.shape)
             case _:
@@ -87,16 +87,20 @@ class _Maker:
         # A set would be merged entry by entry where two people apply it, so only what has no order may be one.
         return schema | {"x-kubernetes-list-type": "set"} if reader.build is frozenset else schema
 
-    def _map(self, reader: MapOf) -> Schema:
+    def _map(self, reader: MapOf, path: str) -> Schema:
         schema: Schema = {
             "type": "object",
             "maxProperties": reader.at_most,
             "additionalProperties": self._scalar(reader.values),
         }
-        assert reader.names.pattern is not None
+        if reader.names.pattern is None:
+            return self._or_nothing(schema)
         names = _whole(reader.names.pattern.pattern)
         if self.strict:
             return self._or_nothing(schema | {"propertyNames": {"pattern": names}})
+        if "[]" in path:
+            # A rule on names costs what the longest ones would, times the lists it is in: more than the API server allows.
+            return self._or_nothing(schema)
         rule = Rule(f"self.all(name, name.matches('{names}'))", f"a name here is one that matches {names}")
         return self._ruled(self._or_nothing(schema), (rule,))
 
@@ -106,8 +110,13 @@ class _Maker:
                 return {"type": "boolean"}
             case Form.NUMBER:
                 return self._never(self._number(shape), shape)
+            case Form.FRACTION:
+                return {"type": "number", "minimum": shape.low, "maximum": shape.high}
+            case Form.JSON:
+                # Without `nullable` the API server would drop a null.
+                return {} if self.strict else {"x-kubernetes-preserve-unknown-fields": True, "nullable": True}
             case Form.SPAN:
-                return self._ruled(_amount(SPANS), () if self.strict else (_within(shape),))
+                return self._ruled(_amount(SPANS, shape.words), () if self.strict else (_within(shape),))
             case Form.SIZE:
                 return _amount(SIZES)
             case Form.TEXT:
@@ -163,11 +172,12 @@ def _text(shape: Shape) -> Schema:
     return schema
 
 
-def _amount(scale: Scale) -> Schema:
+def _amount(scale: Scale, words: tuple[str, ...] = ()) -> Schema:
     number = rf"[0-9]{{1,{_DIGITS}}}(\.[0-9]{{1,{_DIGITS}}})?"
+    amount = f"{number}({'|'.join(scale.units)})"
     return {
         "type": "string",
-        "pattern": f"^{number}({'|'.join(scale.units)})$",
+        "pattern": f"^(?:{'|'.join((*words, amount))})$" if words else f"^{amount}$",
         "maxLength": _LONGEST_AMOUNT,
     }
 
@@ -178,7 +188,10 @@ def _within(shape: Shape) -> Rule:
     assert shape.high is not None
     low, high = SPANS.show(shape.low), SPANS.show(shape.high)
     least = f"duration(self) >= duration('{low}') && " if shape.low else ""
-    return Rule(f"{least}duration(self) <= duration('{high}')", f"write {low} to {high}")
+    rule, message = f"{least}duration(self) <= duration('{high}')", f"write {low} to {high}"
+    for word in shape.words:
+        rule, message = f"self == '{word}' || {rule}", f"{message}, or {word}"
+    return Rule(rule, message)
 
 
 def _whole(pattern: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from json import loads
 from typing import Any
 
 import pytest
@@ -66,6 +67,49 @@ def test_texts_stay_texts() -> None:
     made = read("a", policy)
     assert made.faults == ()
     assert parse(made.text).journal.path == "2030-01-01"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["on", "no", "y", "010", "1e3", "0o17", "1_000", "08:00", ".inf", "~", "<<", "=", "5", "", "a: b", "# c"],
+)
+def test_texts_of_json_stay_texts(text: str) -> None:
+    """What JSON says is a text is one to the sidecar, whatever some reader of YAML would make of it without quotes."""
+    json = {"$.a": text, "$.b": [{text: text}]}
+    answer = {"json": {text: [text]}, "headers": {"X-A": text or "-"}}
+    ladder = [{"name": "a", "set": {"json": json, "query": {"q": text}}}, {"name": "b", "answer": answer}]
+    made = read("a", {"fallback": {"effect": "read", "ladder": ladder}})
+    assert made.faults == ()
+    first, second = parse(made.text).fallback.ladder
+    assert first.change is not None
+    assert [loads(value) for _, value in first.change.json] == [text, [{text: text}]]
+    assert first.change.query == (("q", text),)
+    assert second.answer is not None
+    assert loads(second.answer.body) == {text: [text]}
+
+
+@pytest.mark.parametrize(
+    "value", [None, True, False, 0, -1, 300, 0.2, 1e-7, 1e22, 2**53 - 1, [], {}, "2026-01-02"]
+)
+def test_values_of_json_stay_what_they_are(value: Any) -> None:
+    """Numbers, truths and null too, through the text that is made of them."""
+    ladder = [{"name": "a", "set": {"json": {"$.a": value}}}]
+    made = read("a", {"fallback": {"effect": "read", "ladder": ladder}})
+    assert made.faults == ()
+    [rung] = parse(made.text).fallback.ladder
+    assert rung.change is not None
+    [(_, kept)] = rung.change.json
+    assert loads(kept) == value
+    assert type(loads(kept)) is type(value)
+
+
+def test_a_number_that_json_cannot_keep() -> None:
+    """It is refused here as in a file: the API server keeps 64 bits of it, and readers of JSON 53."""
+    ladder = [{"name": "a", "set": {"json": {"$.a": 2**53}}}]
+    [fault] = read("a", {"fallback": {"effect": "read", "ladder": ladder}}).faults
+    assert fault.startswith(
+        'spec.policy.fallback.ladder[0].set.json.$.a: "9007199254740992" is a number that not every'
+    )
 
 
 def test_every_fault_with_its_place() -> None:

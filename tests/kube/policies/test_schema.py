@@ -9,6 +9,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,7 +36,8 @@ def plainly(schema: Any) -> Any:
         made["type"] = ["integer", "string"]
     if schema.get("nullable") is True:
         del made["nullable"]
-        made["type"] = [made["type"], "null"]
+        if "type" in made:
+            made["type"] = [made["type"], "null"]
     return made
 
 
@@ -92,9 +94,10 @@ LEAVES: dict[str, Reader] = {
 
 def likely(shape: Shape) -> st.SearchStrategy[str]:
     """Texts near what a shape allows. What stands without quotes is a word."""
-    if shape.form in (Form.NUMBER, Form.TRUTH):
+    if shape.form in (Form.NUMBER, Form.FRACTION, Form.TRUTH):
         return st.one_of(
-            st.from_regex(r"[0-9]{1,6}|[a-z_]{1,20}", fullmatch=True), st.sampled_from(["true", *shape.words])
+            st.from_regex(r"[0-9]{1,6}|0\.[0-9]{1,9}|[a-z_]{1,20}", fullmatch=True),
+            st.sampled_from(["true", *shape.words]),
         )
     drawn = [
         st.text(max_size=20),
@@ -119,13 +122,13 @@ def test_no_value_that_is_read_is_refused(key: str, data: st.DataObject) -> None
     reader = LEAVES[key]
     assert isinstance(reader, Scalar)
     text = data.draw(likely(reader.shape))
-    plain = reader.shape.form in (Form.NUMBER, Form.TRUTH)
+    plain = reader.shape.form in (Form.NUMBER, Form.FRACTION, Form.TRUTH)
     node = text if plain else written(text).removesuffix("...\n")
     if key.endswith(".ca") or not node.strip() or read_alone(reader, node)[1]:
         return
     value = text
     if plain:
-        value = int(text) if text.isdigit() else {"true": True, "false": False}.get(text, text)  # type: ignore[assignment]
+        value = yaml.safe_load(text)
     for schema in (leaf(STRICT, key), plainly(leaf(STRUCTURAL, key))):
         jsonschema.Draft202012Validator(schema).validate(value)
 
@@ -162,7 +165,28 @@ WRONG: list[tuple[str, str]] = [
     ("routes: [{name: a, retries: {retry_on: [600]}}]", "retry_on"),
     ("routes: [{name: a, verify: {method: GET}}]", "path"),
     ("fallback: {name: a}", "name"),
-    ("fallback: {on_cut: truncate}", "on_cut"),
+    ("fallback: {on_cut: cut}", "on_cut"),
+    ("fallback: {effect: read, ladder: {name: a}}", "ladder"),
+    ("fallback: {effect: read, ladder: [{needs: 1s}]}", "name"),
+    ("fallback: {effect: read, ladder: [{name: 1a}]}", "name"),
+    ("fallback: {effect: read, ladder: [{name: a, needs: never}]}", "needs"),
+    (
+        "fallback: {effect: read, ladder: [{name: a, credentials: maybe, upstream: 'http://a'}]}",
+        "credentials",
+    ),
+    ("fallback: {effect: read, ladder: [{name: a, set: {json: [a]}}]}", "json"),
+    ("fallback: {effect: read, ladder: [{name: a, set: {headers: {a: 5}}}]}", "headers"),
+    ("fallback: {effect: read, ladder: [{name: a, set: {query: {a: true}}}]}", "query"),
+    (
+        "fallback: {effect: read, ladder: [{name: a}, {name: b, cache: {semantic: 1.5, text: $.a}}]}",
+        "semantic",
+    ),
+    ("fallback: {effect: read, ladder: [{name: a}, {name: b, cache: {semantic: 0.5, text: a}}]}", "text"),
+    ("fallback: {effect: read, ladder: [{name: a}, {name: b, answer: {status: 99, json: 1}}]}", "status"),
+    ("fallback: {effect: read, ladder: [{name: a}, {name: b, answer: {text: 5}}]}", "text"),
+    ("fallback: {effect: read, cache: {first: true, ttl: 5}}", "ttl"),
+    ("cache: {store: 'http://a'}", "store"),
+    ("cache: {service: 'redis://a'}", "service"),
     ("fallback: {serialize: maybe}", "serialize"),
     ("tunnel: {ports: [443, 443]}", "ports"),
     ("tunnel: {ports: [0]}", "ports"),
@@ -196,6 +220,24 @@ BEYOND: list[tuple[str, str]] = [
     ("fallback: {retries: {backoff: {base: 2s}}}", "backoff"),
     ("fallback: {retries: {retry_on: [503], 'on': [503]}}", "retries"),
     ("fallback: {stage: slack}", "stage"),
+    ("budget: {carry: true}", "budget"),
+    ("fallback: {on_cut: truncate}", "fallback"),
+    ("fallback: {ladder: [{name: a}]}", "fallback"),
+    ("fallback: {effect: idempotent, cache: {first: true}}", "fallback"),
+    ("routes: [{name: a, prefix: /a, upstream: 'http://a', ladder: [{name: a}]}]", "routes[0]"),
+    ("fallback: {effect: read, truncate_margin: 1s}", "fallback"),
+    ("fallback: {effect: read, on_cut: error, truncate_mark: x}", "fallback"),
+    ("fallback: {effect: read, on_cut: truncate, cap: 1s, truncate_margin: 1s}", "fallback"),
+    ("fallback: {effect: read, degraded_body: true}", "fallback"),
+    ("fallback: {effect: read, ladder: [{name: a}, {name: b, cache: {}, answer: {text: c}}]}", "ladder[1]"),
+    (
+        "fallback: {effect: read, ladder: [{name: a}, {name: b, cache: {}, upstream: 'http://a'}]}",
+        "ladder[1]",
+    ),
+    ("fallback: {effect: read, ladder: [{name: a, credentials: true}]}", "ladder[0]"),
+    ("fallback: {effect: read, ladder: [{name: a}, {name: b, cache: {exact: false}}]}", "cache"),
+    ("fallback: {effect: read, ladder: [{name: a}, {name: b, cache: {text: $.a}}]}", "cache"),
+    ("fallback: {effect: read, ladder: [{name: a, needs: 2401h}]}", "needs"),
     ("routes: [{name: fallback}]", "name"),
     ("routes: [{name: a, prefix: /a}]", "routes[0]"),
     ("routes: [{name: a, upstream: 'http://a'}]", "routes[0]"),
@@ -227,7 +269,7 @@ def test_nothing_is_refused_that_the_reader_takes(text: str) -> None:
 STRUCTURAL_WORDS = {
     "type", "description", "properties", "required", "items", "additionalProperties", "nullable", "enum", "pattern",
     "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems", "maxProperties",
-    "x-kubernetes-int-or-string", "x-kubernetes-list-type", "x-kubernetes-validations",
+    "x-kubernetes-int-or-string", "x-kubernetes-list-type", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-validations",
 }  # fmt: skip
 
 
@@ -235,7 +277,10 @@ def test_it_is_structural() -> None:
     """Only words that a structural schema may have, a type everywhere, and never closed beside properties."""
     for path, schema in schemas(policy_schema(meanings=meanings())):
         assert set(schema) <= STRUCTURAL_WORDS, path
-        assert ("type" in schema) != ("x-kubernetes-int-or-string" in schema), path
+        untyped = {"x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields"} & set(schema)
+        assert ("type" in schema) != bool(untyped), path
+        # The API server drops a null where nothing says that there may be one.
+        assert "x-kubernetes-preserve-unknown-fields" not in schema or schema["nullable"], path
         assert not {"properties", "additionalProperties"} <= set(schema), path
 
 
@@ -257,7 +302,7 @@ def test_every_key_of_the_tables_is_there_and_none_else(schema: dict[str, Any]) 
     """A new row is a new property. The other names of a key are the only ones more."""
     found = {path for path, each in schemas(schema) if not each.get("properties") and not path.endswith("[]")}
     also = {f"{owner}.retries.{name}" for owner in ("routes[]", "fallback") for name in ("retry_on", "true")}
-    assert found - also == set(ROWS) | {"routes"}
+    assert found - also == set(ROWS) | {"routes", "routes[].ladder", "fallback.ladder"}
     assert also <= found
 
 

@@ -11,12 +11,23 @@ from typing import Any
 import yaml
 from hypothesis import strategies as st
 
-from proxy.config import ConfigError, attempts, globs, network, parse, scalars, stages
+from proxy.config import (
+    ConfigError,
+    attempts,
+    fields,
+    globs,
+    json_values,
+    ladder,
+    network,
+    parse,
+    scalars,
+    stages,
+)
 from proxy.config.reading import ListOf, MapOf, Reader, Scalar, Section
 from proxy.config.scalars import SIZES, SPANS
 from proxy.config.schema import POLICY
 from proxy.config.shape import Form, Shape
-from proxy.core.units import MILLISECOND
+from proxy.core.units import HOUR, MILLISECOND
 
 READER_TESTS = Path(__file__).parents[2] / "config"
 
@@ -47,7 +58,14 @@ TEXTS: dict[Reader, st.SearchStrategy[str]] = {
     attempts.question: st.sampled_from(
         ["/", "/a?b=c&d={record}", "/{budget_id}/{idempotency_key}", "/%7B?x=1", "/" + "q" * 2047]
     ),
-    attempts.place: st.sampled_from(["$", "$.items[0]", "$['a name'][-1]", "$.é"]),
+    json_values.place: st.sampled_from(["$", "$.items[0]", "$['a name'][-1]", "$.é"]),
+    ladder.part: st.sampled_from(["$.items[0]", "$['a name'][-1]", "$.é", "$.x"]),
+    ladder.rung_name: st.from_regex(r"[A-Za-z][A-Za-z0-9._-]{0,8}", fullmatch=True),
+    ladder.mark: st.one_of(st.sampled_from(["[response truncated]", "on", "x" * 200]), st.text(min_size=1, max_size=9).filter(str.isprintable)),
+    fields.name: st.sampled_from(["X-Tenant", "x", "!#$%&'*+.^_`|~0", "h" * 64]),
+    fields.media_type: st.sampled_from(["text/plain", "application/json", 'a/b; c="d e"', "text/html;charset=utf-8"]),
+    network.store: st.sampled_from(["redis://h", "rediss://u:p%40@h:1/0", "redis://[::1]:6379"]),
+    network.service: st.sampled_from(["http://cache", "http://a.b:8080/", "HTTP://[::1]:1"]),
     stages.stage: _names,
     scalars.path: st.one_of(st.sampled_from(["/var/lib/j.db", "x" * 4096]), st.text(min_size=1).filter(str.isprintable)),
 }  # fmt: skip
@@ -58,6 +76,27 @@ def _amount(scale: scalars.Scale, low: int, high: int, step: int) -> st.SearchSt
         st.sampled_from([low, high]), st.integers(-(-low // step), high // step).map(step.__mul__)
     )
     return whole.map(lambda amount: scale.show(amount) if amount else f"0{scale.usual}")
+
+
+_plain_texts = st.one_of(
+    st.sampled_from(["on", "010", "1e3", "=", "a b"]), st.text(max_size=9).filter(str.isprintable)
+)
+_printable = _plain_texts.filter(lambda text: text.isascii() and text == text.strip() and bool(text))
+_json = st.recursive(
+    st.one_of(
+        st.none(), st.booleans(), st.integers(-(2**53) + 1, 2**53 - 1), st.floats(-1e9, 1e9), _plain_texts
+    ),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(_plain_texts, inner, max_size=3)),
+    max_leaves=6,
+)
+
+MAPS: dict[MapOf, tuple[st.SearchStrategy[str], st.SearchStrategy[Any]]] = {
+    stages.shares: (_names, st.deferred(lambda: scalar(stages.shares.values))),
+    ladder.changes: (st.sampled_from(["$.model", "$.a.b", "$.a.c", "$.é", "$.n"]), _json),
+    fields.of_request: (st.sampled_from(["X-A", "authorization", "y"]), _printable),
+    fields.of_answer: (st.sampled_from(["X-A", "retry-after", "on"]), _printable),
+    fields.parameters: (st.sampled_from(["q", "n", "on", "a b", "é"]), _plain_texts),
+}
 
 
 def scalar(shape: Shape, reader: Reader | None = None) -> st.SearchStrategy[Any]:
@@ -71,11 +110,20 @@ def scalar(shape: Shape, reader: Reader | None = None) -> st.SearchStrategy[Any]
             numbers = numbers.filter(lambda number: number not in shape.never)
             return st.one_of(numbers, st.sampled_from(shape.words)) if shape.words else numbers
         case Form.SPAN:
-            return _amount(SPANS, low, high, MILLISECOND)
+            spans = _amount(SPANS, low, high, MILLISECOND)
+            return st.one_of(spans, st.sampled_from(shape.words)) if shape.words else spans
+        case Form.FRACTION:
+            return st.one_of(
+                st.integers(low, high), st.integers(0, 100).map(lambda hundredths: hundredths / 100)
+            )
+        case Form.JSON:
+            return _json
         case Form.SIZE:
             return _amount(SIZES, low, high, 1)
+        case Form.TEXT if reader in TEXTS:
+            return TEXTS[reader]
         case Form.TEXT:
-            return st.sampled_from(shape.words) if shape.words else TEXTS[reader]  # type: ignore[index]
+            return st.sampled_from(shape.words) if shape.words else _plain_texts
 
 
 def values(reader: Reader) -> st.SearchStrategy[Any]:
@@ -88,11 +136,20 @@ def values(reader: Reader) -> st.SearchStrategy[Any]:
             some = st.lists(values(reader.reader), min_size=reader.at_least, max_size=3, unique_by=unique)
             return some if reader.at_least else st.one_of(some, st.none())
         case MapOf():
-            return st.dictionaries(_names, scalar(reader.values), max_size=4)
+            return st.dictionaries(*MAPS[reader], max_size=3)
         case Scalar():
             return scalar(reader.shape, reader)
         case _:
             raise TypeError(reader)
+
+
+CHANGE = st.deferred(lambda: values(ladder.CHANGE))
+UPSTREAM = TEXTS[network.upstream]
+CACHE_USE = st.deferred(lambda: values(ladder.CACHE_USE))
+ANSWER = st.one_of(
+    st.fixed_dictionaries({"json": _json}, optional={"status": st.integers(200, 203)}),
+    st.fixed_dictionaries({"text": _plain_texts}, optional={"headers": st.just({"Retry-After": "1"})}),
+)
 
 
 def _sections(section: Section) -> st.SearchStrategy[Any]:
@@ -109,14 +166,52 @@ def _sections(section: Section) -> st.SearchStrategy[Any]:
             also = [alias for alias, meant in section.aliases.items() if meant == name]
             if also and (alias := draw(st.sampled_from([name, *also]))) != name:
                 made[alias] = made.pop(name)
+        if "ladder" in section.keys and draw(st.booleans()):
+            return {name: made[name] for name in section.required} | draw(_less())
         return made
 
     return drawn()
 
 
+@st.composite
+def _less(draw: st.DrawFn) -> dict[str, Any]:
+    """What a route for reads says of answers that are less: drawn key by key, this would hardly ever be sound."""
+    whats = [
+        {"set": CHANGE},
+        {"set": CHANGE, "upstream": UPSTREAM, "credentials": st.booleans()},
+        {"cache": CACHE_USE},
+    ]
+    rungs: list[dict[str, Any]] = [{"name": "r0"}]
+    for level in range(1, draw(st.integers(1, 4))):
+        what = draw(st.sampled_from(whats))
+        needs = st.one_of(st.just("0s"), _amount(SPANS, MILLISECOND, 2 * HOUR, MILLISECOND))
+        drawn = {name: draw(each) for name, each in what.items()}
+        rungs.append({"name": f"r{level}", "needs": draw(needs), **drawn})
+    if draw(st.booleans()):
+        rungs.append({"name": "last", "answer": draw(ANSWER)})
+    cache: dict[str, Any] = draw(values(ladder.ROUTE_CACHE).map(lambda drawn: drawn or {}))
+    return {
+        "effect": "read",
+        "ladder": rungs,
+        "cache": {"first": True, **cache},
+        "degraded_body": draw(st.booleans()),
+        "on_cut": "truncate",
+        "truncate_mark": draw(TEXTS[ladder.mark]),
+    }
+
+
+class _Quoting(yaml.SafeDumper):
+    """Puts quotes around every text: without them, not all readers see one."""
+
+
+_Quoting.add_representer(
+    str, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"')
+)
+
+
 def written(policy: Any) -> str:
     """A policy as YAML, by another hand than the one under test."""
-    return yaml.safe_dump(policy, sort_keys=False, allow_unicode=True)
+    return yaml.dump(policy, Dumper=_Quoting, sort_keys=False, allow_unicode=True)
 
 
 def is_policy(policy: Any) -> bool:
@@ -143,27 +238,35 @@ def _without_faults(policy: dict[str, Any] | None) -> dict[str, Any]:
 def _drop(policy: dict[str, Any], key: str) -> None:
     """Take a key out, or, where it is one that is missing, what it is missing in."""
     owner: Any = policy
-    *way, last = [_step(step) for step in key.replace("[", ".[").split(".")]
-    for step in way:
-        owner = owner[step if isinstance(step, int) else _called(owner, step)]
-    if isinstance(last, int):
-        if last < len(owner):  # else an entry before it went for a fault of its own
-            del owner[last]
-    elif (name := _called(owner, last)) in owner:
-        del owner[name]
-    else:
-        _drop(policy, key.rpartition("." if not key.endswith("]") else "[")[0])
+    above: list[tuple[Any, Any]] = []
+    while key:
+        name, key = _first(owner, key)
+        if (name not in owner) if isinstance(owner, dict) else (name >= len(owner)):
+            break
+        above.append((owner, name))
+        owner = owner[name]
+    owner, name = above[-1]
+    del owner[name]
 
 
-def _step(step: str) -> str | int:
-    return int(step[1:-1]) if step.startswith("[") else step
+def _first(owner: Any, key: str) -> tuple[Any, str]:
+    """The first step of a key, and the rest. A name in it may have dots and brackets."""
+    if isinstance(owner, list):
+        index, _, rest = key.removeprefix("[").partition("]")
+        return int(index), rest.removeprefix(".")
+    names = [name for name in owner if key == name or key.startswith((f"{name}.", f"{name}["))]
+    if not names:
+        other = next((each for each in ("retry_on", "true") if each in owner), "")
+        return other, key.partition(".")[2]
+    name = max(names, key=len)
+    return name, key[len(name) :].removeprefix(".")
 
 
-def _called(owner: dict[str, Any], name: str) -> str:
-    return next((each for each in (name, "retry_on", "true") if each in owner), name)
-
-
-policies = values(POLICY).map(_without_faults)
+policies = st.one_of(
+    values(POLICY),
+    values(POLICY),
+    st.fixed_dictionaries({"fallback": _less()}, optional={"cache": values(ladder.CACHE)}),
+).map(_without_faults)
 """Policies that the reader takes, as JSON has them."""
 
 
