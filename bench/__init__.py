@@ -8,5 +8,6 @@ which drives wrk with `load.lua`, and `upstream` and `silent`, the two servers b
 `peers` holds one small file for each proxy: how it is configured and started, and nothing else, so that what one
 row stands for can be read in one place. `floors` compares the results with what is promised, and `report` prints.
 
-`storm` is a benchmark of its own: not what a call costs, but what admission is for.
+`storm` is a benchmark of its own: not what a call costs, but what admission is for. So is `degrade`: what a ladder is for,
+and what a cached answer costs.
 """

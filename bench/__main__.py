@@ -1,7 +1,7 @@
 """`python -m bench`: what `make bench` runs. Progress goes to stderr, results to stdout and to a JSON file.
 
-`python -m bench storm` is a benchmark of its own, with arguments of its own: `make storm`. So is `python -m bench
-webhook`.
+`python -m bench storm` is a benchmark of its own, with arguments of its own: `make storm`. So are `python -m bench
+webhook`, `python -m bench degrade` and `python -m bench semantic`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
 
-from bench import cuts, hotpath, report, start, storm, throughput, webhook
+from bench import cuts, degrade, hotpath, report, semantic, start, storm, throughput, webhook
 from bench.builds import COMPILED
 from bench.floors import Results, floors
 from bench.load import LARGE_GET, POST, SMALL_GET
@@ -28,7 +28,12 @@ from bench.peers.waterclock import Waterclock
 from bench.procs import Cores, Failed, Missing, pinned, progress
 from bench.throughput import Effort
 
-OTHERS: Final = {"storm": storm.main, "webhook": webhook.main}
+OTHERS: Final = {
+    "storm": storm.main,
+    "webhook": webhook.main,
+    "degrade": degrade.main,
+    "semantic": semantic.main,
+}
 PARTS: Final = ("throughput", "cuts", "start", "hotpath")
 SIDECARS: Final[tuple[Peer, ...]] = (Waterclock(), Waterclock(COMPILED))
 PEERS: Final[tuple[Peer, ...]] = (*SIDECARS, Envoy(), HAProxy(), BareAiohttp())
@@ -57,7 +62,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m bench",
         description="Measures Waterclock beside its peers.",
-        epilog="Not beside its peers, and with arguments of its own: python -m bench storm --help, python -m bench webhook --help.",
+        epilog=f"Not beside its peers, and with arguments of its own: {', '.join(OTHERS)}; as in python -m bench storm --help.",
     )
     parser.add_argument(
         "part", nargs="?", choices=("all", *PARTS), default="all", help="what to measure (default: all)"

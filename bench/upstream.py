@@ -23,7 +23,7 @@ def nginx(room: Path) -> Plan:
     config = room / "nginx.conf"
     config.write_text(
         dedent(f"""\
-        {_user()}
+        {user()}
         daemon off;
         worker_processes 1;
         pid {room}/nginx.pid;
@@ -83,7 +83,7 @@ def silent(room: Path) -> Plan:
     )
 
 
-def _user() -> str:
+def user() -> str:
     """Started as root, nginx would give its worker to a user who cannot read the temporary folder."""
     return f"user {getpass.getuser()};" if os.geteuid() == 0 else ""
 

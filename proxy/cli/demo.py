@@ -1,9 +1,10 @@
-"""`waterclock demo`: see it work."""
+"""`waterclock demo` and `waterclock demo-degrade`: see it work."""
 
 from __future__ import annotations
 
 import sys
-from typing import Final
+from collections.abc import Callable
+from typing import Final, NoReturn
 
 import click
 
@@ -29,9 +30,39 @@ def demo(keep: bool) -> None:
       waterclock demo
       waterclock demo --keep
     """
-    from asyncio import CancelledError
-
     from proxy.demo.story import play
+
+    _end_with(play, keep=keep)
+
+
+@click.command(short_help="See it answer with less when time runs short.")
+@click.option("--keep", is_flag=True, help="Keep the folder of the run: its policy, step log and journal.")
+def demo_degrade(keep: bool) -> None:
+    """See what a ladder does: a chat with retrieval that has less and less time, in a third of a minute.
+
+    It starts a real sidecar, `waterclock cache`, and servers that speak as a language model and a retrieval do, on free
+    ports of the loopback and in a folder of its own. The same question is put with five budgets, and answered by five
+    rungs: the large model, a fast one, a small one elsewhere, the cache, an apology. A stream that is too long is read with
+    the SDK that OpenAI publishes, and the question is put again in other words.
+
+    What was sent, what came back, the step log, the ledger and the metrics are checked against each other: it ends with
+    status 0 when everything is as promised, 1 when something is off, and names it, 2 when it could not be played. Without
+    --keep, nothing of it is left behind.
+
+    It needs the package openai, and for the cache what `waterclock cache` needs; `make demo-degrade` installs both.
+
+    \b
+    Examples:
+      waterclock demo-degrade
+      waterclock demo-degrade --keep
+    """
+    from proxy.demo.degrade.story import play
+
+    _end_with(play, keep=keep)
+
+
+def _end_with(play: Callable[..., int], *, keep: bool) -> NoReturn:
+    from asyncio import CancelledError
 
     try:
         sys.exit(play(keep=keep))

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import aiohttp
 
 from proxy.demo.plan import TOTAL, Stated, Variant, Work
-from proxy.demo.sidecar import Sidecar, Unable
+from proxy.demo.sidecar import Sidecar
 
 Document = dict[str, Any]
 
@@ -102,8 +102,7 @@ class Agent:
     def __init__(self, session: aiohttp.ClientSession, sidecar: Sidecar, tool: str) -> None:
         """Take the addresses of the sidecar and of the tool."""
         self._session = session
-        self._proxy = sidecar.proxy
-        self._control = sidecar.control
+        self._sidecar = sidecar
         self._tool = tool
         self.oversleeps = 0.0
 
@@ -113,17 +112,13 @@ class Agent:
         """Send one call, and return its answer, whatever it is."""
         url = self._tool + path
         async with self._session.request(
-            method, url, proxy=self._proxy, headers=headers, data=body
+            method, url, proxy=self._sidecar.proxy, headers=headers, data=body
         ) as answer:
             return Answer(answer.status, answer.headers, await answer.read())
 
     async def close(self, budget_id: str) -> Document:
         """Say that a job is done, and return the ledger's record of it. Raises Unable."""
-        async with self._session.post(f"{self._control}/budgets/{budget_id}/close") as answer:
-            record: Document = await answer.json()
-        if answer.status != 200:
-            raise Unable(f"The budget {budget_id} could not be closed. {record.get('detail')}")
-        return record
+        return await self._sidecar.close(self._session, budget_id)
 
     async def run(self, job: Job) -> None:
         """Run a job to its close, and keep what happens, as it happens. Raises Unable."""

@@ -9,7 +9,7 @@ import random
 import socket
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -37,16 +37,17 @@ class Unable(Exception):
 class Sidecar:
     """A running sidecar, and what can be seen of it from outside. `folder` has its policy, log and journal."""
 
-    def __init__(self, folder: Path, policy: str) -> None:
-        """Choose free ports, and write the policy. `policy` has holes for the ports and the journal's path."""
+    def __init__(self, folder: Path, policy: str, holes: Mapping[str, object]) -> None:
+        """Choose free ports, and write the policy: it has holes for the ports and the journal's path, and perhaps others."""
         self.policy_file = folder / "waterclock.yaml"
         self._log = folder / "steps.jsonl"
         self._complaints = folder / "stderr.txt"
-        outbound, control, self._metrics = _free_ports(3)
+        outbound, control, self._metrics = free_ports(3)
         self.proxy = f"http://127.0.0.1:{outbound}"
         self.control = f"http://127.0.0.1:{control}"
         journal = json.dumps(str(folder / "journal.db"))
-        text = policy.format(outbound=outbound, control=control, metrics=self._metrics, journal=journal)
+        ports = {"outbound": outbound, "control": control, "metrics": self._metrics}
+        text = policy.format(**ports, journal=journal, **holes)
         self.policy_file.write_text(text)
 
     async def serve(self) -> Process:
@@ -58,17 +59,7 @@ class Sidecar:
 
     async def ready(self, process: Process, session: aiohttp.ClientSession) -> None:
         """Wait until calls can be sent through it. Raises Unable."""
-
-        async def look() -> bool:
-            if process.returncode is not None:
-                raise Unable(f"The sidecar did not start. It said: {self.complaints()}")
-            try:
-                async with session.get(f"http://127.0.0.1:{self._metrics}/readyz") as answer:
-                    return answer.status == 200
-            except aiohttp.ClientError:
-                return False
-
-        await until(look, STARTS_WITHIN, "The sidecar was not ready")
+        await ready(process, session, "The sidecar", self._metrics, self.complaints)
         await self.ask(session, "/")  # the control API is loaded when it is first asked
 
     def complaints(self) -> str:
@@ -79,12 +70,17 @@ class Sidecar:
         """Return these lines of the step log, by their record ids, once all of them are written. Raises Unable."""
 
         async def look() -> dict[str, dict[str, Any]] | None:
-            found = {line["record"]: line for line in self._lines() if line.get("record") in ids}
+            lines = (line for line in self._lines() if "event" not in line)
+            found = {line["record"]: line for line in lines if line["record"] in ids}
             return found if len(found) == len(ids) else None
 
         return await until(
             look, LOGS_WITHIN, f"The step log had not all of the records {', '.join(sorted(ids))}"
         )
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """Return the lines of the step log that tell of such an event, as far as they are written."""
+        return [line for line in self._lines() if line.get("event") == name]
 
     def _lines(self) -> list[dict[str, Any]]:
         whole, _, _ = self._log.read_bytes().rpartition(b"\n")
@@ -95,6 +91,18 @@ class Sidecar:
         async with session.get(self.control + path) as answer:
             document: dict[str, Any] = await answer.json()
             return document
+
+    async def samples(self, session: aiohttp.ClientSession) -> dict[str, float]:
+        """Return what its metrics say: `name` or `name{labels}` to its value."""
+        return await samples(session, self._metrics)
+
+    async def close(self, session: aiohttp.ClientSession, budget_id: str) -> dict[str, Any]:
+        """Say that a job is done, and return the ledger's record of it. Raises Unable."""
+        async with session.post(f"{self.control}/budgets/{budget_id}/close") as answer:
+            record: dict[str, Any] = await answer.json()
+        if answer.status != 200:
+            raise Unable(f"The budget {budget_id} could not be closed. {record.get('detail')}")
+        return record
 
     async def command(self, *words: str, width: int = 80) -> Text:
         """Run a `waterclock` command against this sidecar, and return what it prints, complaints and colours included."""
@@ -111,20 +119,47 @@ class Sidecar:
         try:
             printed, _ = await process.communicate()
         finally:
-            await _stop(process)
+            await stop(process)
         return Text.from_ansi(printed.decode(errors="replace"))
 
 
 @asynccontextmanager
-async def running(folder: Path, policy: str, session: aiohttp.ClientSession) -> AsyncIterator[Sidecar]:
+async def running(
+    folder: Path, policy: str, session: aiohttp.ClientSession, **holes: object
+) -> AsyncIterator[Sidecar]:
     """Run a sidecar until the block is left. Raises Unable."""
-    sidecar = Sidecar(folder, policy)
+    sidecar = Sidecar(folder, policy, holes)
     process = await sidecar.serve()
     try:
         await sidecar.ready(process, session)
         yield sidecar
     finally:
-        await _stop(process)
+        await stop(process)
+
+
+async def ready(
+    process: Process, session: aiohttp.ClientSession, name: str, port: int, complaints: Callable[[], str]
+) -> None:
+    """Wait until a process says that it is ready. Raises Unable, with what it complains of if it has ended instead."""
+
+    async def look() -> bool:
+        if process.returncode is not None:
+            raise Unable(f"{name} did not start. It said: {complaints()}")
+        try:
+            async with session.get(f"http://127.0.0.1:{port}/readyz") as answer:
+                return answer.status == 200
+        except aiohttp.ClientError:
+            return False
+
+    await until(look, STARTS_WITHIN, f"{name} was not ready")
+
+
+async def samples(session: aiohttp.ClientSession, port: int) -> dict[str, float]:
+    """Return what the metrics on a port say: `name` or `name{labels}` to its value."""
+    async with session.get(f"http://127.0.0.1:{port}/metrics") as answer:
+        text = await answer.text()
+    lines = (line.rpartition(" ") for line in text.splitlines() if line and not line.startswith("#"))
+    return {name: float(value) for name, _, value in lines}
 
 
 async def until(look: Callable[[], Awaitable[T | None]], within: float, otherwise: str) -> T:
@@ -141,7 +176,7 @@ async def until(look: Callable[[], Awaitable[T | None]], within: float, otherwis
         raise Unable(f"{otherwise} within {within:g} s.") from None
 
 
-async def _stop(process: Process) -> None:
+async def stop(process: Process) -> None:
     """End a process, gently at first; one that has ended by itself is only waited for."""
     with suppress(ProcessLookupError):
         process.terminate()
@@ -153,7 +188,7 @@ async def _stop(process: Process) -> None:
         await process.wait()
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Return ports of the loopback that nobody listens on.
 
     They are below the range that the kernel takes ports of outgoing connections from, so that none of these comes to sit

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
+from proxy.demo.serving import serving
+
 
 @dataclass(slots=True)
 class Tool:
@@ -29,15 +31,8 @@ class Tool:
 async def running() -> AsyncIterator[Tool]:
     """Serve on a free port of the loopback until the block is left."""
     tool = Tool()
-    runner = web.AppRunner(_app(tool), access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        host, port = runner.addresses[0][:2]
-        tool.url = f"http://{host}:{port}"
+    async with serving(_app(tool), cancels=False) as tool.url:
         yield tool
-    finally:
-        await runner.cleanup()
 
 
 def _app(tool: Tool) -> web.Application:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.demo import story
+from proxy.demo import story, telling
 from proxy.demo.plan import POLICY, VARIANTS
 from tests.support.waiting import eventually
 
@@ -76,7 +76,7 @@ def test_a_claim_that_does_not_hold_is_named(
     """With a sidecar that only observes, nothing is cut and the write is done twice: the demo says so, and fails."""
     monkeypatch.setattr(story, "POLICY", f"mode: observe\n{POLICY}")
     monkeypatch.setattr(story, "VARIANTS", VARIANTS[:1])
-    assert story.play(keep=False) == story.OFF
+    assert story.play(keep=False) == telling.OFF
     told = " ".join(capsys.readouterr().out.split())
     assert "checks do not hold" in told
     assert "Too much for one budget: C: its outcome is 'completed', and should be 'deadline_exceeded'" in told
@@ -91,7 +91,7 @@ def test_a_sidecar_that_does_not_start_is_quoted(
 ) -> None:
     """What the sidecar complains of is passed on, and the status is another one than that of a broken claim."""
     monkeypatch.setattr(story, "POLICY", f"modus: enforce\n{POLICY}")
-    assert story.play(keep=False) == story.UNABLE
+    assert story.play(keep=False) == telling.UNABLE
     assert "modus" in capsys.readouterr().out
     assert list(folder.iterdir()) == []
 

@@ -86,7 +86,7 @@ class Sidecar:
         } | document.get("listen", {})
         document["journal"] = {"path": str(self.folder / "journal.db")} | document.get("journal", {})
         fresh = self.config.with_suffix(".new")
-        fresh.write_text(yaml.safe_dump(document))
+        fresh.write_text(yaml.safe_dump(document, sort_keys=False))
         fresh.rename(self.config)
 
     def start(self) -> Sidecar:
