@@ -1,10 +1,12 @@
 # Waterclock in one image: `waterclock run` is the sidecar, `waterclock injector` and `waterclock redirect` are the other roles.
+# `waterclock cache` is the only one that takes an image of its own, since it weighs more than all others.
 # `make image` builds it; docs/image.md says how to do so elsewhere.
 #
 #   BASE       a Python 3.11 or newer on Debian or Ubuntu, of whatever place: python:3.13-slim
 #   COMPILE   auto: the compiled wheel where a C compiler and Python.h are there or can be installed, else pure Python
 #              yes:  the compiled wheel, or no image
 #              no:   pure Python
+#   LOCK       image: all roles but one. cache: `waterclock cache`, with what compares texts, and no other role on a cluster
 #   PIP_INDEX_URL   another package index; what is fetched from it has to have the hashes of the lock files
 
 ARG BASE=python:3.13-slim
@@ -15,11 +17,12 @@ ARG PIP_INDEX_URL
 WORKDIR /build
 
 # The environment has no pip of its own, so the last stage has none either.
-COPY requirements/image.txt requirements/
+ARG LOCK=image
+COPY requirements/image.txt requirements/cache.txt requirements/
 RUN python3 -m venv tools \
  && python3 -m venv --without-pip /opt/waterclock \
  && tools/bin/pip --python /opt/waterclock/bin/python install --quiet --no-compile --only-binary=:all: \
-      --require-hashes -r requirements/image.txt
+      --require-hashes -r "requirements/$LOCK.txt"
 
 ARG COMPILE=auto
 COPY requirements/build.txt requirements/compile.txt requirements/

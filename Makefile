@@ -25,7 +25,7 @@ LOCK    = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gene
           --annotation-style line --custom-compile-command "make lock" $(LOCK_ARGS)
 FOLDERS = $(wildcard proxy tests bench tools charts hatch_build.py)
 
-.PHONY: help demo test lint types contracts check format bench storm compiled test-compiled golden image cluster-test charts lock clean
+.PHONY: help demo demo-degrade test lint types contracts check format bench storm compiled test-compiled golden image cluster-test charts lock clean
 
 help: ## this page
 	@echo "Waterclock holds a whole agent job to one time budget."
@@ -42,6 +42,9 @@ help: ## this page
 
 demo: $(VENV)/.run ## three tool calls under one budget, told step by step
 	@$(BIN)/waterclock demo $(DEMO_ARGS)
+
+demo-degrade: $(VENV)/.ready ## a chat that runs out of time, and answers all the same
+	@$(BIN)/waterclock demo-degrade $(DEMO_ARGS)
 
 test: $(VENV)/.ready ## all tests; one that misses an external program says so and is skipped
 	@$(BIN)/python -m pytest -q $(TEST_ARGS)
@@ -81,7 +84,7 @@ test-compiled: $(COMPILED)/.test ## all tests again, on that wheel
 golden: $(VENV)/.ready ## write anew what tests/kube/golden expects of injected pods
 	@GOLDEN=write $(BIN)/python -m pytest -q tests/kube/injection/test_golden.py
 
-image: ## the container image; IMAGE=, BASE=, COMPILE=, ARCHIVE=, BUILD_ARGS= (see tools/image)
+image: ## the container image; IMAGE=, LOCK=, BASE=, COMPILE=, ARCHIVE=, BUILD_ARGS= (see tools/image)
 	@tools/image
 
 cluster-test: $(VENV)/.ready ## the whole life on a real cluster; KUBECONFIG=, IMAGE= (see tests/cluster/conftest.py)
@@ -91,12 +94,14 @@ charts: $(VENV)/.ready ## write what is made of the chart and for it: schema, CR
 	@$(BIN)/python -m tools.charts
 
 lock: $(VENV)/.ready ## write requirements/*.txt anew after a change in pyproject.toml
-	@$(LOCK) pyproject.toml --extra kubernetes --group build --group compile --group test --group lint \
-	  --output-file requirements/dev.txt
+	@$(LOCK) pyproject.toml --extra kubernetes --extra redis --extra semantic --group build --group compile \
+	  --group test --group lint --output-file requirements/dev.txt
 	@$(LOCK) pyproject.toml --constraints requirements/dev.txt --output-file requirements/run.txt
 	@$(LOCK) pyproject.toml --group build --group bench --constraints requirements/dev.txt \
 	  --output-file requirements/bench.txt
-	@$(LOCK) pyproject.toml --extra kubernetes --constraints requirements/dev.txt --output-file requirements/image.txt
+	@$(LOCK) pyproject.toml --extra kubernetes --extra redis --constraints requirements/dev.txt \
+	  --output-file requirements/image.txt
+	@$(LOCK) pyproject.toml --extra semantic --constraints requirements/dev.txt --output-file requirements/cache.txt
 	@$(LOCK) --group build --constraints requirements/dev.txt --output-file requirements/build.txt
 	@$(LOCK) --group build --group compile --constraints requirements/dev.txt \
 	  --output-file requirements/compile.txt

@@ -25,8 +25,9 @@ SOURCES = {
     "run": {"run"},
     "build": {"build"},
     "compile": {"build", "compile"},
-    "dev": {"run", "kubernetes", "build", "compile", "test", "lint"},
-    "image": {"run", "kubernetes"},
+    "dev": {"run", "kubernetes", "redis", "semantic", "build", "compile", "test", "lint"},
+    "image": {"run", "kubernetes", "redis"},
+    "cache": {"run", "semantic"},
     "bench": {"run", "build", "bench"},
 }
 
@@ -49,7 +50,11 @@ def locked(name: str) -> dict[str, Version]:
 
 def test_every_group_is_locked() -> None:
     """A group added to pyproject.toml has to go into a lock file."""
-    assert set.union(*SOURCES.values()) == {"run", "kubernetes", *PROJECT["dependency-groups"]}
+    assert set.union(*SOURCES.values()) == {
+        "run",
+        *PROJECT["project"]["optional-dependencies"],
+        *PROJECT["dependency-groups"],
+    }
     assert {path.stem for path in (ROOT / "requirements").iterdir()} == set(SOURCES)
 
 
@@ -63,7 +68,7 @@ def test_lock_satisfies_pyproject(name: str) -> None:
         assert pin in requirement.specifier, f"{requirement} against {pin} in {name}.txt: run make lock"
 
 
-@pytest.mark.parametrize("name", ["run", "image", "build", "compile", "bench"])
+@pytest.mark.parametrize("name", ["run", "image", "cache", "build", "compile", "bench"])
 def test_locks_agree(name: str) -> None:
     """What runs in the image and in a benchmark is what the tests ran with."""
     dev = locked("dev")

@@ -10,9 +10,10 @@ import click
 
 from proxy import __version__
 from proxy.cli.budgets import budgets, close
+from proxy.cli.cache import cache
 from proxy.cli.check import check
 from proxy.cli.dead_letters import dead_letters
-from proxy.cli.demo import demo
+from proxy.cli.demo import demo, demo_degrade
 from proxy.cli.explain import explain
 from proxy.cli.inject import inject
 from proxy.cli.injector import injector
@@ -21,6 +22,7 @@ from proxy.cli.redirect import redirect
 from proxy.cli.run import run
 from proxy.cli.simulate import simulate
 from proxy.cli.timeline import timeline
+from proxy.cli.tune import tune
 from proxy.cli.uncertain import uncertain
 from proxy.cli.wait import wait
 
@@ -57,12 +59,15 @@ for command in (
     budgets,
     timeline,
     close,
+    tune,
     uncertain,
     dead_letters,
     demo,
+    demo_degrade,
     redirect,
     wait,
     inject,
     injector,
+    cache,
 ):
     main.add_command(command)

@@ -54,6 +54,7 @@ def simulate(plan: Path, as_json: bool) -> None:
       transit: 50ms          # lost on the way to every step but the first
       width: 3               # so many of a group at once; the rest waits
       stages: {llm: 5s}      # shares of the total, for steps that name them
+      carry: true            # what a stage leaves unused goes to those after it
 
     \b
     What a step may say besides:
@@ -284,7 +285,7 @@ def _with_end(cells: list[str], colour: str, layout: _Layout) -> Text:
 def _verdict(job: Job) -> Text:
     from rich.text import Text
 
-    complete, on_time = job.verdict
+    complete, on_time = job.verdict.complete, job.verdict.on_time
     return Text.assemble(
         ("complete", "bold green") if complete else ("incomplete", "bold red"),
         "; ",

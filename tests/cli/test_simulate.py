@@ -198,6 +198,7 @@ cap: 4s
 transit: 5ms
 width: 3
 stages: {llm: 5s, slack: 500ms}
+carry: true
 cleanup: 900ms
 steps:
   - {name: A, needs: 4s, cap: 3s, min_start: 500ms, stage: llm, after: 250ms}
@@ -210,6 +211,7 @@ steps:
         transit=5 * MILLISECOND,
         width=3,
         stages=(Share("llm", 5 * SECOND), Share("slack", 500 * MILLISECOND)),
+        carry=True,
         cleanup=900 * MILLISECOND,
         groups=(
             (Work("A", 4 * SECOND, 3 * SECOND, 500 * MILLISECOND, "llm", 250 * MILLISECOND),),
