@@ -60,7 +60,7 @@ class Call(Upload):
         """Consider the call, and start or refuse it."""
         case = self.look()
         if not self.take(case):
-            if self.case.route.ladder and self.apologises():
+            if self.case.route.degrades and self.apologises():
                 return
             decision = case.decision
             assert decision.refusal is not None

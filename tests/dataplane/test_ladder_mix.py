@@ -103,7 +103,8 @@ class Story:
         world = self.world
         assert len(world.records) + world.plane.in_flight == self.made, "each call is one step"
         for record in world.records[self.seen :]:
-            ladder = [rung.name for rung in world.plane.policy.fallback.ladder]
+            route = world.plane.policy.fallback
+            ladder = [rung.name for rung in route.ladder] or ["asked", "cached"]
             if record.degraded is not None and record.degraded.why != "truncated":
                 assert record.degraded.level == ladder.index(record.degraded.rung) > 0
                 assert record.degraded.rung == record.rung

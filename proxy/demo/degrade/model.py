@@ -164,12 +164,15 @@ async def running(model: Model, port: int = 0) -> AsyncIterator[Model]:
 
 
 def embedding(text: str) -> list[float]:
-    """Return a vector of length 1 that depends on the words of a text, not on their order; all zeros if there are none."""
+    """Return a vector of length 1 that depends on the words of a text, the long ones most, and not on their order.
+
+    All zeros if there are none.
+    """
     vector = [0.0] * SIZE
     for word in _WORD.findall(text.lower()):
         if word not in _EMPTY:
             number = int.from_bytes(hashlib.blake2b(word.encode(), digest_size=8).digest(), "big")
-            vector[number % SIZE] += 1 if number & 1 << 32 else -1
+            vector[number % SIZE] += len(word) ** 2 * (1 if number & 1 << 32 else -1)
     norm = math.hypot(*vector) or 1.0
     return [value / norm for value in vector]
 

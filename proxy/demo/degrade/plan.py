@@ -35,8 +35,7 @@ QUESTION: Final = "How long could a speaker in court speak with two jars of wate
 REWORDED: Final = "Given two jars of water, how long could a speaker speak in court?"
 OTHER: Final = "How long could a speaker in court speak with three jars of water?"
 DIFFERS: Final = "numbers differ"
-BELOW: Final = "below the threshold"
-"""Why the last finds nothing: by local embeddings it is more alike the first than the second is; by others it may not be."""
+"""Why the last finds nothing, alike as it is."""
 SYSTEM: Final = "Answer from the passages that you are given, and from nothing else."
 
 

@@ -27,13 +27,12 @@ _MISSED: Final = re.compile(
 
 
 class Service:
-    """A running service. `local`: it makes vectors of texts by itself; `how` says so, for those who watch."""
+    """A running service. `how`: who makes its vectors, for those who watch."""
 
     def __init__(self, port: int, *, local: bool) -> None:
-        """Take where it listens."""
+        """Take where it listens. `local`: it makes vectors of texts by itself."""
         self._port = port
         self.url = f"http://127.0.0.1:{port}"
-        self.local = local
         self.how = LOCAL if local else BY_THE_MODEL
 
     async def has_kept(self, session: aiohttp.ClientSession) -> bool:
@@ -61,7 +60,7 @@ async def running(folder: Path, model: str, session: aiohttp.ClientSession) -> A
     words = ["cache", "--listen", f"127.0.0.1:{port}"]
     local = find_spec("wordllama") is not None
     if not local:
-        words += ["--embeddings", f"{model}/v1", "--model", "toy"]
+        words += ["--embeddings", f"{model}/v1", "--model", "toy", "--words", "0"]
     log = folder / "cache.txt"
     with log.open("wb") as said:
         process = await asyncio.create_subprocess_exec(

@@ -92,7 +92,7 @@ class _Story(Teller):
         for number, case in enumerate(WORDINGS, len(CASES) + 2):
             await self._case(number, case, agent, jobs)
         missed = await cache.why_missed(session)
-        check_miss(self.checks, missed, local=cache.local)
+        check_miss(self.checks, missed)
         self.say(f"The reason by the metrics of `waterclock cache`: {', '.join(missed) or 'none'}.")
         await self._agree(side, session, jobs, heard)
         self.title("Side by side")
