@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -17,7 +18,7 @@ from proxy.tuning.measured import Measured
 from proxy.tuning.needs import Finding, Need
 from proxy.tuning.outcome import Outcome, Terms
 from proxy.tuning.proposal import Basis, Proposal
-from proxy.tuning.table import Row, Verdict
+from proxy.tuning.table import LEAST_SAMPLES, Row, Verdict
 
 _COLOURS: Final = {
     Verdict.TIGHT: "bold red",
@@ -26,6 +27,8 @@ _COLOURS: Final = {
     Verdict.TOO_FEW: "yellow",
 }
 _NOTHING: Final = "-"
+_TOO_FEW: Final = "too few"
+_WIDEST: Final = 1000  # columns of a terminal; more than a table has with names of 64 characters
 _SAME: Final = 1.03  # bounds that lie no further apart are one figure
 
 
@@ -36,15 +39,15 @@ def print_outcome(policy: Policy, measured: Measured, outcome: Outcome, terms: T
         budget = policy.budget
         reserve = f", {span(budget.reserve)} s of it the reserve" if budget.reserve else ""
         out.print(f"Stages of a budget of {span(budget.default)} s{reserve}", style="bold")
-        out.print(_stages(outcome.rows))
+        _print_table(_stages(outcome.rows), out)
         _paragraphs(_on_stages(outcome, terms), out)
         if outcome.proposal is not None:
             out.print(f"\n{_heading(outcome.proposal)}", style="bold")
-            out.print(_proposal(outcome.proposal))
+            _print_table(_proposal(outcome.proposal), out)
             _paragraphs(_on_proposal(outcome.proposal, policy, terms), out)
     if outcome.needs:
         out.print("\nNeeds of rungs" if outcome.rows else "Needs of rungs", style="bold")
-        out.print(_needs(outcome.needs))
+        _print_table(_needs(outcome.needs), out)
     if measured.notes:
         out.print()
         _paragraphs(measured.notes, out)
@@ -74,7 +77,7 @@ def print_diff(diff: str, outcome: Outcome, path: str, *, refused: bool, written
 
 
 def _stages(rows: Sequence[Row]) -> Table:
-    table = _table("stage", "share", "samples", "p50", "p95", "p99", "headroom", "cut", "verdict")
+    table = _table("stage", "share", "jobs", "p50", "p95", "p99", "headroom", "cut", "verdict")
     for row in rows:
         table.add_row(
             row.stage,
@@ -83,7 +86,7 @@ def _stages(rows: Sequence[Row]) -> Table:
             *(between(each) for each in (row.p50, row.p95, row.p99)),
             _headroom(row),
             _NOTHING if row.cut is None else percent(row.cut),
-            Text(row.verdict, _COLOURS[row.verdict]),
+            Text(_TOO_FEW if row.verdict is Verdict.TOO_FEW else row.verdict, _COLOURS[row.verdict]),
         )
     return table
 
@@ -110,9 +113,18 @@ def _on_stages(outcome: Outcome, terms: Terms) -> Iterator[str]:
                 f"{row.stage}: in {row.use.short} of {row.samples} jobs it was answered with less for want of time; what the "
                 "whole would have needed is more than is shown."
             )
+    of_few = [row.stage for row in outcome.rows if row.p99 is not None and row.samples < LEAST_SAMPLES]
+    if of_few:
+        yield f"Of fewer than {LEAST_SAMPLES} jobs the 99th percentile is only the largest: {', '.join(of_few)}."
     few = [row.stage for row in outcome.rows if row.verdict is Verdict.TOO_FEW]
     if few:
-        yield f"Fewer than {terms.least} samples say nothing about one job in a hundred: {', '.join(few)}."
+        yield f"{_too_few(terms.least)}: {', '.join(few)}."
+
+
+def _too_few(least: int) -> str:
+    if least >= LEAST_SAMPLES:
+        return f"Fewer than {least} jobs say nothing about one in a hundred"
+    return f"Fewer than the {least} jobs of --samples" if least > 1 else "No jobs, so nothing is known"
 
 
 # -- the proposal ------------------------------------------------------------------------------------------------------
@@ -139,10 +151,10 @@ def _proposal(proposal: Proposal) -> Table:
 
 _BASES: Final = {
     Basis.MEASURED: "what was needed",
-    Basis.AT_LEAST: "what was needed at least",
-    Basis.KEPT: "too few samples: kept",
-    Basis.RAISED: "too few samples: what is over",
-    Basis.SQUEEZED: "too few samples",
+    Basis.AT_LEAST: "needed at least",
+    Basis.KEPT: f"{_TOO_FEW}: kept",
+    Basis.RAISED: f"{_TOO_FEW}: the rest",
+    Basis.SQUEEZED: _TOO_FEW,
 }
 
 
@@ -164,7 +176,7 @@ def _on_proposal(proposal: Proposal, policy: Policy, terms: Terms) -> Iterator[s
 
 
 def _needs(needs: Iterable[Need]) -> Table:
-    table = _table("route", "rung", "needs", "samples", "p50", "p95", "proposed", "")
+    table = _table("route", "rung", "needs", "tries", "p50", "p95", "proposed", "")
     for need in needs:
         proposed = need.needs if need.proposed is None else need.proposed
         other = need.proposed is not None and need.proposed != need.needs
@@ -176,9 +188,20 @@ def _needs(needs: Iterable[Need]) -> Table:
             between(need.p50),
             between(need.p95),
             Text(_NOTHING if proposed is None else span(proposed), "bold" if other else ""),
-            "" if need.finding is Finding.MEASURED else need.finding.value,
+            _FINDINGS[need.finding],
         )
     return table
+
+
+_FINDINGS: Final = {
+    Finding.MEASURED: "",
+    Finding.AT_LEAST: "at least",
+    Finding.AUTO: "left alone",
+    Finding.LAST: "left alone",
+    Finding.NO_LESS: "no quicker",
+    Finding.NEVER: "never fits",
+    Finding.TOO_FEW: _TOO_FEW,
+}
 
 
 # -- figures -----------------------------------------------------------------------------------------------------------
@@ -222,8 +245,16 @@ def _table(*names: str) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for name in names:
         left = name in ("stage", "route", "rung", "verdict", "by", "")
-        table.add_column(name, justify="left" if left else "right", no_wrap=not left, overflow="fold")
+        table.add_column(name, justify="left" if left else "right", no_wrap=True)
     return table
+
+
+def _print_table(table: Table, out: Console) -> None:
+    """Print a table whole: names and verdicts are not broken, nor cut off, where it is wider than the terminal."""
+    needed = Measurement.get(out, out.options.update(max_width=_WIDEST), table).maximum
+    if needed > out.width:
+        table.width = needed
+    out.print(table, crop=False)
 
 
 def _paragraphs(sentences: Iterable[str], out: Console) -> None:

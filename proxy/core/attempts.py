@@ -120,6 +120,13 @@ class Attempts:
         if now > known.touched:
             self._touch(unit, known, now)
 
+    def done(self, unit: str) -> None:
+        """Take note that a unit is done by something else than an attempt; those under way go on."""
+        known = self._units.get(unit)
+        if known is not None:
+            known.done = True
+            known.failures = known.highest = 0
+
     def forget(self, unit: str) -> None:
         """Start to count anew: somebody has decided that the unit may be attempted again."""
         self._units.pop(unit, None)

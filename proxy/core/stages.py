@@ -50,6 +50,11 @@ class Stage:
             self._until = until
         self._running += 1
 
+    def extend(self, until: int) -> None:
+        """Take note that a step under way may last longer than was said when it began."""
+        if self._running and until > self._until:
+            self._until = until
+
     def end(self, now: int) -> None:
         """Take note that a step of this stage has ended."""
         self._running -= 1

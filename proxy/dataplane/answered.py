@@ -15,6 +15,7 @@ from proxy.core.budget import Limit
 from proxy.core.calls import Phase
 from proxy.core.decision import decide
 from proxy.core.degrading import CacheUse, Degraded, FixedAnswer, RouteCache, Rung, Why
+from proxy.core.target import Target
 from proxy.core.units import whole_ms
 from proxy.dataplane.closing import PACKING, Closing
 from proxy.dataplane.descent import Descent
@@ -96,9 +97,20 @@ class Answered(Closing):
             return
         limits = case.limits._replace(client_timer=None)
         decision = decide(self.policy, case.route, limits, case.budget, self.arrival)
-        self.case = case._replace(decision=decision)
-        self.due = self.arrival + decision.allowance.ns if decision.allowance.ns is not None else None
+        due = self.arrival + decision.allowance.ns if decision.allowance.ns is not None else None
+        if due is not None and due <= self.due:
+            return  # what else limits it has become less meanwhile, and a call is never cut before its allowance
+        self.case, self.due = case._replace(decision=decision), due
+        if case.budget is not None and case.budget.stages is not None and due is not None:
+            stage = case.budget.stage(self.stage, case.limits.phase)
+            if stage is not None:
+                stage.extend(due)
         self._set_alarm()
+
+    @property
+    def most_copied(self) -> int:
+        """How long an answer may be that is kept for others (bytes)."""
+        return self.policy.writes.hold_back_bytes if self.descent is None else self.policy.cache.entry_bytes
 
     def copies_no_more(self) -> None:
         """The answer has become too large to be kept for anybody."""
@@ -120,13 +132,9 @@ class Answered(Closing):
         self._keep(descent)
 
     def has_written(self) -> None:
-        """Forget what was kept of a target that has been written to: it may be true no more."""
-        if self.plane.cache.entries and self._changed_something():
-            self.plane.cache.changed(self.case.target.url)
-
-    def _changed_something(self) -> bool:
-        """Whether this was a write that succeeded: what its target has answered before may be true no more."""
-        return self.phase is Phase.COMPLETE and self.status is not None and 200 <= self.status < 400
+        """Forget what was kept of a target that may have been written to: it may be true no more (RFC 9111 §4.4)."""
+        if self.plane.cache.used and (self.status is None or self.status < 400):
+            self.plane.cache.changed(_place(self.case.target))
 
     def _keep(self, descent: Descent) -> None:
         """Keep a whole answer of the first rung, and take note of how long it took."""
@@ -144,11 +152,11 @@ class Answered(Closing):
             descent.asked,
             kept.head,
             kept.body,
-            whole=not response.broke and response.degraded is None,
+            whole=response.whole and not self.partial and response.degraded is None,
             took=now - since if since is not None else 0,
         )
         if entry is not None:
-            self.plane.cache.keep(descent.asked, entry)
+            self.plane.cache.keep(descent.asked, entry, since)
 
     def _mark(self) -> None:
         """Let a whole JSON answer say itself that it is less than asked, where the route wants that."""
@@ -189,17 +197,25 @@ class Answered(Closing):
         self._leave_upstream(Limit.NONE, linger=False)
         self.give(head, body, [], degraded)
 
-    def give(self, head: ResponseHead, body: bytes, trailers: list[Field], degraded: Degraded | None) -> None:
+    def give(
+        self,
+        head: ResponseHead,
+        body: bytes,
+        trailers: list[Field],
+        degraded: Degraded | None,
+        *,
+        delegated: bool = False,
+    ) -> None:
         """Answer with what is here, whatever an upstream has said so far; nothing of that has been passed on."""
         self.given = True
         if self.unit_id is not None and not asks_again(head.status):
-            self.plane.attempts.forget(self.unit_id)  # its work is done, as far as it is to be done
+            self.plane.attempts.done(self.unit_id)
         copied = self._response.copied
         response = self._response = ResponseSide(self.head)
         if copied:
             response.keep_copy()
         self.status = head.status
-        response.begin(head, held=True)
+        response.begin(head, held=True, delegated=delegated)
         response.degraded = degraded
         if self.head.method != "HEAD":
             response.body(body)
@@ -225,7 +241,7 @@ class Answered(Closing):
             return None
         use = use or next((each for each in uses if each.text is not None), None)
         target = self.descent.target if self.descent is not None else self.case.target
-        return asked(route, self.head.method, target.url, self.head.index, self.request.body(), use)
+        return asked(route, self.head.method, _place(target), self.head.index, self.request.body(), use)
 
     def _at_hand(self, use: CacheUse) -> Found | None:
         """Return what this process has kept, fresh or not too stale."""
@@ -235,23 +251,27 @@ class Answered(Closing):
         return self.plane.cache.at_hand(descent.asked, self._rules().stale_if_error)
 
     def _searches(
-        self, use: CacheUse, then: Callable[[Found | None, int], None], *, fresh: bool = False
+        self,
+        use: CacheUse,
+        most: int | None,
+        then: Callable[[Found | None, int], None],
+        *,
+        fresh: bool = False,
     ) -> bool:
         """Ask elsewhere, if there is anybody to ask, and time to; `then` goes on with what was found.
 
-        `fresh`: only what is fresh will do.
+        `most`: how long that may take, for what follows where nothing is found. `fresh`: only what is fresh will do.
         """
-        descent = self.descent
-        cache, now = self.plane.cache, self.plane.clock()
+        descent, cache = self.descent, self.plane.cache
         question = descent.asked if descent is not None else None
         if question is not None and use.semantic is not None:
             question = self.asked_for(use)
         if descent is None or question is None or not cache.asks(question, use):
             self._missed()
             return False
-        within = self.policy.cache.timeout
-        if self.due is not None:
-            within = min(self.due - now, 2 * within)
+        within = 2 * self.policy.cache.timeout  # the store, and then the service
+        if most is not None:
+            within = min(most, within)
         if within <= 0:
             self._missed()
             return False
@@ -281,6 +301,12 @@ class Answered(Closing):
             and 200 <= head.status < 300
             and not self._response.head_sent
         )
+
+
+def _place(target: Target) -> str:
+    """Return what was asked for, as the cache tells it from all else: the same name at another address is another place."""
+    address = target.origin.address
+    return target.url if address is None else f"{target.url}\0{address}"
 
 
 _RULES: Final = RouteCache()

@@ -215,7 +215,7 @@ class Call(Upload):
                 self.partial = response.says_incomplete
             else:
                 last = event
-        if response.copied and response.size > self.policy.writes.hold_back_bytes:
+        if response.copied and response.size > self.most_copied:
             self.copies_no_more()
         if self._idle_due is not None:
             self._idle_due = self.plane.clock() + self.policy.subscription_idle

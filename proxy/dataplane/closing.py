@@ -58,18 +58,22 @@ class Closing(Shared):
 
     def _cut(self, now: int) -> None:
         """End the call; but a stream that cannot be closed yet goes on for as long as others do: a call in it may become whole."""
-        truncate, response, due = self.case.route.truncate, self._response, self.due
-        early = due is not None and now < due - super().stream_margin(due) and not response.outlasts
-        if (
-            early
-            and truncate is not None
-            and self.enforced
-            and response.closable
-            and response.closed(truncate.mark) is None
-        ):
-            response.outlasts = True
-        else:
+        if not self._goes_on(self.due, now):
             super()._cut(now)
+
+    def _attempt_over(self, now: int) -> None:
+        """End an attempt that has taken its time, in the same way."""
+        if not self._goes_on(self.attempt_due, now):
+            super()._attempt_over(now)
+
+    def _goes_on(self, due: int | None, now: int) -> bool:
+        truncate, response = self.case.route.truncate, self._response
+        early = due is not None and now < due - super().stream_margin(due) and not response.outlasts
+        unclosable = truncate is not None and response.closable and response.closed(truncate.mark) is None
+        if early and self.enforced and unclosable:
+            response.outlasts = True
+            return True
+        return False
 
     def _give_up(self, outcome: Outcome, reason: str, detail: str, now: int) -> None:
         """Close a stream whose time is over, if that can be done truthfully."""

@@ -199,7 +199,8 @@ class Exchange(Step):
     def _cut(self, now: int) -> None:
         """End the call at its allowance; in `mode: observe`, say that it would have been."""
         if not self.enforced:
-            self.would = Would.CUT
+            if self.would is not Would.DEGRADE:
+                self.would = Would.CUT
             self.due = None
             return
         if self.last_resort(now):
@@ -313,6 +314,8 @@ class Exchange(Step):
             self.plane.turns.leave(self.task)
             self.leave_queue(self.plane.clock())
         connection, self._connection = self._connection, None
+        if self.kind is not Kind.READ and self.phase is not Phase.NOT_SENT:
+            self.has_written()  # or may have
         intent = self._write.intent if self._write is not None else None
         if intent is not None and self.phase is Phase.NOT_SENT:
             intent.withdraw()

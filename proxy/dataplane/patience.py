@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from proxy.core.attempts import asks_again
 from proxy.core.degrading import CacheUse, Why
 from proxy.core.ladder import Choice, patience
 from proxy.dataplane.descent import Descent
@@ -45,6 +46,11 @@ class Patience(Rungs):
             super()._attempt_over(now)
             return
         self.attempt_due = descent.cap
+        head = self._response.head
+        if head is not None and not asks_again(head.status):
+            descent.overrun = None  # it has begun to answer, and is held to be marked
+            self._set_alarm()
+            return
         level, descent.overrun = descent.overrun, None
         rung = self.case.route.ladder[level]
         if rung.cache is not None:
@@ -60,7 +66,7 @@ class Patience(Rungs):
             return False
         since, rung = descent.since, self.rung
         descent.otherwise = self._nothing_fits
-        if not self._takes_upstream(Choice(level, self.case.route.ladder[level], Why.SLOW), now):
+        if self._takes_upstream(Choice(level, self.case.route.ladder[level], Why.SLOW), now) is not None:
             return False
         self.took(since, rung, now)
         return True
@@ -70,7 +76,7 @@ class Patience(Rungs):
         found = self._at_hand(use)
         if found is not None:
             self._gives_meanwhile(choice, found, now)
-        elif not self._searches(use, partial(self._found_meanwhile, choice)):
+        elif not self._searches(use, self.spare(choice.level, now), partial(self._found_meanwhile, choice)):
             self._wait_for_it(choice.level, now)
 
     def _found_meanwhile(self, choice: Choice, found: Found | None, now: int) -> None:

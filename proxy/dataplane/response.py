@@ -16,11 +16,12 @@ from proxy.core.units import SECOND
 from proxy.core.writes import LateAnswer
 from proxy.dataplane.claims import Answer
 from proxy.dataplane.request import MANY_PARTS
+from proxy.degrade.cache.freshness import says_less
 from proxy.degrade.endings.ending import Ending
 from proxy.degrade.endings.failing import failure
 from proxy.degrade.endings.recognise import Boundary, boundary_for
 from proxy.wire.events import Field, Framing, RequestHead, ResponseHead
-from proxy.wire.eventstream import EventBoundary
+from proxy.wire.eventstream import EventBoundary, read_as_it_comes
 from proxy.wire.fields import dropped, via
 from proxy.wire.render import LAST_CHUNK, chunk, last_chunk_with, line, lines, response_head
 
@@ -125,10 +126,12 @@ class ResponseSide:
         said = [(lower, value) for lower, _, value in trailers if lower in _VERDICT]
         if said and self._delegated:
             self._verdict = said
-            if _says_degraded(said):
+            if self.degraded is None and _says_degraded(said):
                 self.degraded = _DELEGATED
             if self.head_sent:
                 self.last_lines = [line(name.title(), value) for name, value in said]
+                if self.degraded is _DELEGATED:
+                    self.last_lines.append(line(b"Budget-Degraded", _DELEGATED.field().encode()))
 
     @property
     def says_incomplete(self) -> bool:
@@ -224,10 +227,18 @@ class ResponseSide:
         return self._ending is not None
 
     @property
-    def broke(self) -> bool:
-        """Whether this is a stream that has ended without its own end, or has said that it failed."""
-        ending = self._ending
-        return ending is not None and (ending.failed or ending.unfinished)
+    def whole(self) -> bool:
+        """Whether this is all of an answer, as far as can be seen: what ends with its connection may have broken off."""
+        ending, head = self._ending, self.head
+        if head is None or any(name == b"budget-degraded" for name, _, _ in self.trailers):
+            return False
+        if any(name == b"budget-verdict" and says_less(value) for name, _, value in self.trailers):
+            return False
+        if ending is not None:
+            over = ending.over or head.framing is not Framing.UNTIL_CLOSE
+            return over and not (ending.failed or ending.unfinished)
+        read = read_as_it_comes(head.get(b"content-type") or b"")
+        return head.framing is not Framing.UNTIL_CLOSE and not read
 
     def closed(self, mark: str) -> bytes | None:
         """Return the end of a stream that is closed in its own dialect, `mark` in its text; none if it has ended by itself.
@@ -258,8 +269,9 @@ class ResponseSide:
     def taken(self) -> Answer:
         """Return a whole answer of which nothing has been passed on, to be given later if nothing better comes."""
         assert self.head is not None
-        tail = self._boundary.flush() if self._boundary is not None else b""
-        return Answer(self.head, b"".join([*self._parts, tail]), self.trailers, self._delegated)
+        if self._boundary is not None and (tail := self._boundary.flush()):
+            self._parts.append(tail)
+        return Answer(self.head, b"".join(self._parts), self.trailers, self._delegated)
 
     def discard(self) -> None:
         """Let go of what has not been passed on: the client gets another answer."""
@@ -322,7 +334,7 @@ class ResponseSide:
 
 def _says_degraded(said: list[tuple[bytes, bytes]]) -> bool:
     """Say whether a delegated job says of itself that it did less than it was asked for."""
-    return any(name == b"budget-verdict" and b"; degraded=" in value for name, value in said)
+    return any(name == b"budget-verdict" and b"degraded=" in value for name, value in said)
 
 
 def retry_after(head: ResponseHead) -> int | None:

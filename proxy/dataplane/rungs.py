@@ -21,7 +21,7 @@ from proxy.core.attempts import asks_again
 from proxy.core.budget import Limit
 from proxy.core.calls import Kind, Outcome, Phase, Would
 from proxy.core.degrading import CacheUse, Rung, Why
-from proxy.core.ladder import Choice, choose
+from proxy.core.ladder import Choice, choose, fits
 from proxy.core.reasons import Reason
 from proxy.core.retries import Failure
 from proxy.core.units import exact_ms
@@ -90,7 +90,9 @@ class Rungs(Answered):
             self.give_found(0, found, None)
             return True
         self.cached = "miss"
-        return self._searches(CacheUse(), self._found_first, fresh=True)
+        left = self._left_now(self.plane.clock())
+        most = left // 2 if left is not None else None
+        return self._searches(CacheUse(), most, self._found_first, fresh=True)
 
     def _found_first(self, found: Found | None, now: int) -> None:
         if found is not None:
@@ -102,7 +104,8 @@ class Rungs(Answered):
         """Under `mode: observe`, say that the call would be answered with less."""
         route = self.case.route
         if route.ladder:
-            choice = choose(route.ladder, self._needs(now), self._left_now(now))
+            spent = self.case.decision.refusal is Reason.BUDGET_EXHAUSTED
+            choice = choose(route.ladder, self._needs(now), 0 if spent else self._left_now(now))
             if choice is None or choice.level:
                 self.would = Would.DEGRADE
             self.rung = route.ladder[0].name
@@ -132,7 +135,13 @@ class Rungs(Answered):
             skipped = self._take(choice, now)
             if skipped is None:
                 return
-            start, why = choice.level + 1, choice.why or skipped
+            start = choice.level + 1
+            # That a rung which fits could not be sent says more than that others did not fit.
+            why = (
+                skipped
+                if choice.why is None or (choice.why is Why.TIME and skipped is Why.BODY)
+                else choice.why
+            )
         if descent.otherwise is not None:
             descent.otherwise(now)
 
@@ -144,33 +153,33 @@ class Rungs(Answered):
             return None
         if rung.cache is not None:
             return None if self._looks(choice, rung.cache, now) else Why.MISSED
-        return None if self._takes_upstream(choice, now) else Why.BODY
+        return self._takes_upstream(choice, now)
 
-    def _takes_upstream(self, choice: Choice, now: int) -> bool:
-        """Send the call as the rung says, if it can be sent so."""
+    def _takes_upstream(self, choice: Choice, now: int) -> Why | None:
+        """Send the call as the rung says, or return why it cannot be sent so."""
         descent, route, level = self.descent, self.case.route, choice.level
         assert descent is not None
         if self.tries and not self._has_another(now):
-            return False
+            return Why.FAILED
         try:
             body = self.request.body() if self._whole else None
             change = changed(choice.rung, route, descent.target, self.head.index, body)
         except Unchangeable as unchangeable:
             descent.problem = str(unchangeable)
-            return False
+            return Why.BODY
         if self.attempting:
             self._let_go(now)
         descent.level, descent.why, descent.changed, descent.before = level, choice.why, change, self.tries
         self.rung = choice.rung.name
         self.request.instead = change.body
-        if change.target.origin != descent.target.origin and not choice.rung.credentials:
-            self.request.trailers = [each for each in self.request.trailers if not tells_caller(each[0])]
         self.case = self.case._replace(target=change.target)
+        if self.leads_elsewhere(descent):
+            self.request.trailers = [each for each in self.request.trailers if not tells_caller(each[0])]
         if self.lease is None:
             self.admit()
         else:
             self.go()
-        return True
+        return None
 
     def go_as_fits(self) -> None:
         """Begin an attempt, on the rung that fits by now: the call may have waited."""
@@ -192,7 +201,7 @@ class Rungs(Answered):
         if found is not None:
             self.give_found(choice.level, found, choice.why)
             return True
-        return self._searches(use, partial(self._looked, choice))
+        return self._searches(use, self.spare(choice.level, now), partial(self._looked, choice))
 
     def _looked(self, choice: Choice, found: Found | None, now: int) -> None:
         if found is not None:
@@ -204,12 +213,19 @@ class Rungs(Answered):
 
     def try_again(self, failure: Failure, now: int) -> bool:
         """Make another attempt, or answer with less."""
-        if super().try_again(failure, now):
+        if self._still_fits(now) and super().try_again(failure, now):
             return True
         if failure.outcome is Outcome.COMPLETED:
             return False  # the answer that it has come to is here, and is seen to by who has it
         why = Why.SLOW if failure.outcome is Outcome.DEADLINE_EXCEEDED else Why.FAILED
         return self._steps_down(why, now, partial(self._failed, failure))
+
+    def _still_fits(self, now: int) -> bool:
+        """Whether the rung that was taken would be taken again."""
+        descent, ladder = self.descent, self.ladder
+        if descent is None or not ladder or not self.enforced:
+            return True
+        return fits(ladder[descent.level], self._needs(now)[descent.level], self._left_now(now))
 
     def _steps_down(self, why: Why, now: int, otherwise: partial[None], *, local: bool = False) -> bool:
         """Answer with less, if there is a way to; `otherwise` when that comes to nothing."""
@@ -236,11 +252,23 @@ class Rungs(Answered):
     def gives_up_held(self) -> bool:
         """Answer with less than a failure that does not come to its end; return False where there is nothing."""
         head = self._response.head
-        if head is None or not asks_again(head.status):
+        now = self.plane.clock()
+        if head is None or not asks_again(head.status) or not self._has_more_than_a_chance(now):
             return False
         detail = f"It answered {head.status}, and did not come to the end of that."
         failure = Failure(Outcome.UPSTREAM_FAILED, reason=Reason.RESPONSE_INCOMPLETE, detail=detail)
-        return self._steps_down(Why.FAILED, self.plane.clock(), partial(self._failed, failure))
+        return self._steps_down(Why.FAILED, now, partial(self._failed, failure))
+
+    def _has_more_than_a_chance(self, now: int) -> bool:
+        """Whether something below is sure to answer, or at least to be asked; what may be kept elsewhere is neither."""
+        descent = self.descent
+        if descent is None:
+            return False
+        ladder, needs, left = self.ladder, self._needs(now), self._left_now(now)
+        return any(
+            fits(rung, need, left) and (rung.cache is None or self._at_hand(rung.cache) is not None)
+            for rung, need in zip(ladder[descent.level + 1 :], needs[descent.level + 1 :], strict=True)
+        )
 
     def _failed(self, failure: Failure, now: int) -> None:
         """Say how the last attempt has failed: nothing below could answer either."""
@@ -285,7 +313,7 @@ class Rungs(Answered):
         self._leave_upstream(Reason.RESPONSE_INCOMPLETE, linger=False)
         self.rung = rung
         self.phase = Phase.COMPLETE
-        self.give(kept.head, kept.body, kept.trailers, kept.degraded)
+        self.give(kept.head, kept.body, kept.trailers, kept.degraded, delegated=kept.delegated)
 
     def _shed(self, task: Task, shed: Shed, now: int) -> None:
         """Answer with less where there is no place, if that asks no upstream; else turn the call away."""
@@ -335,6 +363,13 @@ class Rungs(Answered):
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
+    def spare(self, level: int, now: int) -> int | None:
+        """Return how long a rung may take with the next one that fits now still fitting then (nanoseconds; None: any time)."""
+        left, needs = self._left_now(now), self._needs(now)
+        if left is None:
+            return None
+        return left - next((need for need in needs[level + 1 :] if need <= left), 0)
+
     def _needs(self, now: int) -> list[int]:
         """Return what each rung needs by now (nanoseconds): one that is not measured yet, nothing that is known of."""
         least = self.case.route.min_start
@@ -344,6 +379,11 @@ class Rungs(Answered):
         if rung.needs is not None:
             return rung.needs
         return self.plane.measured.need(self.case.route.name, rung.name, now) or 0
+
+    def leads_elsewhere(self, descent: Descent) -> bool:
+        """Whether the rung goes to another place than the caller has chosen, which is not told who is asking."""
+        moved = self.case.target.origin[:3] != descent.target.origin[:3]
+        return moved and not self.ladder[descent.level].credentials
 
     def _left_now(self, now: int) -> int | None:
         return self.due - now if self.due is not None else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from proxy.core.calls import Phase
 from proxy.dataplane.patience import Patience
 from proxy.dataplane.request import WAITING_BYTES
+from proxy.degrade.callers import tells_caller
 from proxy.wire.events import Field
 
 
@@ -28,6 +29,8 @@ class Upload(Patience):
     def on_request_trailers(self, fields: list[Field]) -> None:
         """Take what follows a chunked body."""
         self.request.trailers = fields
+        if self.descent is not None and self.leads_elsewhere(self.descent):
+            self.request.trailers = [each for each in fields if not tells_caller(each[0])]
 
     def on_request_end(self) -> None:
         """Take the end of the body."""

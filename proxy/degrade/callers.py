@@ -1,7 +1,8 @@
-"""By what a caller proves who it is, or says for whom it asks: names of fields, and of parameters in a URL.
+"""What the names of fields and parameters tell: who is asking, or nothing at all.
 
-APIs have many names for that, so it is told by the words in a name. One too many only costs a hit of the cache, or leaves a
-field behind; one too few gives an answer, or a key, away.
+APIs have many names for who is asking, so it is told by the words in a name. One too many leaves a field behind, or costs a
+hit; one too few gives a key away. What makes two requests the same is the other way round: every field counts that is not
+known to be noise, since nobody can know all the names that an answer may depend on.
 """
 
 from __future__ import annotations
@@ -9,12 +10,18 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_CALLER: Final = re.compile(
-    rb"(?:.*[-_])?(?:account|apikey|assertion|auth|authorization|behalf|cert|cookie|credentials?|customer|email|identity|"
-    rb"key|org|organi[sz]ation|owner|passwd|password|principal|project|roles?|scopes?|secret|session|signature|subject|"
-    rb"tenant|token|user|workspace|wsse)(?:[-_].*)?\Z"
+# Written together with other words as often as apart: x-userid, jsessionid, x-amzn-oidc-accesstoken.
+_ANYWHERE: Final = re.compile(
+    rb"accesskey|account|apikey|assertion|auth|bearer|cert|claim|company|consumer|cookie|credential|csrf|customer|email|group|"
+    rb"identity|impersonat|jwt|member|oidc|organi[sz]ation|owner|passw|permission|principal|profile|project|saml|secret|"
+    rb"session|signature|tenant|token|user|workspace|xsrf"
 )
-# They match, and are made anew for each sending, or say what program is asking, or are for this hop.
+# Parts of other words too: these stand alone.
+_ALONE: Final = re.compile(
+    rb"(?:.*[-_])?(?:behalf|clientid|client[-_]id|dn|keys?|org|orgid|otp|pat|pin|roles?|scopes?|sid|sig|sub|subject|sudo|dpop|login|pass|pwd|sas|ticket|msisdn|"
+    rb"teams?|uid|wsse)(?:[-_].*)?\Z|.*(?:api|access|auth|secret|private)[-_]?key\Z|act[-_]as\Z"
+)
+# They match, and say what program is asking, or are made anew for each sending, or are for this hop.
 _NO_CALLER: Final = frozenset(
     {
         b"idempotency-key",
@@ -22,14 +29,77 @@ _NO_CALLER: Final = frozenset(
         b"sec-websocket-key",
         b"user-agent",
         b"x-idempotency-key",
+        b"x-user-agent",
     }
 )
-_PARAMETER: Final = re.compile(r"(?:key|sig|code|x-(?:amz|goog|ms)-.*)\Z", re.IGNORECASE)
+_NOISE: Final = frozenset(
+    {
+        b"baggage",
+        b"cache-control",  # read by itself
+        b"connection",
+        b"content-length",
+        b"date",
+        b"dnt",
+        b"expect",
+        b"host",  # the URL tells
+        b"idempotency-key",
+        b"keep-alive",
+        b"max-forwards",
+        b"origin-trial",
+        b"pragma",
+        b"priority",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"request-id",
+        b"retry-count",
+        b"save-data",
+        b"sentry-trace",
+        b"te",
+        b"trace-id",
+        b"traceparent",
+        b"tracestate",
+        b"trailer",
+        b"transfer-encoding",
+        b"uber-trace-id",
+        b"upgrade-insecure-requests",
+        b"user-agent",
+        b"via",
+        b"x-amz-date",
+        b"x-amzn-trace-id",
+        b"x-client-request-id",
+        b"x-cloud-trace-context",
+        b"x-correlation-id",
+        b"x-idempotency-key",
+        b"x-request-id",
+        b"x-request-start",
+        b"x-retry-count",
+        b"x-trace-id",
+        b"x-user-agent",
+    }
+)
+_NOISY_FAMILIES: Final = (
+    b"budget-",
+    b"b3",
+    b"x-b3-",
+    b"x-datadog-",
+    b"x-stainless-",
+    b"sec-ch-",
+    b"sec-fetch-",
+    b"newrelic",
+)
+_PARAMETER: Final = re.compile(r"(?:code|x-(?:amz|goog|ms)-.*)\Z", re.IGNORECASE)
 
 
 def tells_caller(name: bytes) -> bool:
     """Say whether a field of this name, in lower case, tells who is asking."""
-    return name not in _NO_CALLER and _CALLER.match(name) is not None
+    if name in _NO_CALLER:
+        return False
+    return _ANYWHERE.search(name) is not None or _ALONE.match(name) is not None
+
+
+def tells_nothing(name: bytes) -> bool:
+    """Say whether a field of this name, in lower case, makes no difference to an answer: noise, made anew each time."""
+    return name in _NOISE or name.startswith(_NOISY_FAMILIES)
 
 
 def parameter_tells_caller(name: str) -> bool:

@@ -23,28 +23,28 @@ from tests.tuning.telling import CUT, POLICY_TEXT, line
 
 TABLES = """\
 Stages of a budget of 10 s, 1 s of it the reserve
-stage       share  samples    p50    p95    p99  headroom   cut  verdict
-retrieval     1.5      200  0.399  0.399  0.399       1.1  0.0%  generous
-llm           5.5      200    3.2    3.2  > 5.5       < 0  2.0%  tight
-formatting    0.5       40      -      -      -         -  0.0%  too few samples
+stage       share  jobs    p50    p95    p99  headroom   cut  verdict
+retrieval     1.5   200  0.399  0.399  0.399       1.1  0.0%  generous
+llm           5.5   200    3.2    3.2  > 5.5       < 0  2.0%  tight
+formatting    0.5    40      -      -      -         -  0.0%  too few
 All in seconds, cut: the jobs whose share was used up. > x: it falls among jobs
 that were cut, and these would have needed more than x.
-Fewer than 100 samples say nothing about one job in a hundred: formatting.
+Fewer than 100 jobs say nothing about one in a hundred: formatting.
 
 Proposed shares, 9 s in all with 0.5 s of slack
 stage       now  proposed  cut now  cut then  by
 retrieval   1.5     0.442     0.0%      0.0%  what was needed
-llm         5.5      7.56     2.0%  0.0-2.0%  what was needed at least
-formatting  0.5       0.5        -         -  too few samples: kept
+llm         5.5      7.56     2.0%  0.0-2.0%  needed at least
+formatting  0.5       0.5        -         -  too few: kept
 What is over goes to llm.
 Where only the least is known, look again when there are samples under the new
 shares.
 
 Needs of rungs
-route  rung  needs  samples  p50  p95  proposed
-chat   full      5      200  3.2  3.2      3.53
-chat   fast      0        0    -    -         0  too few samples
-chat   auto   auto        0    -    -         -  auto: left alone
+route  rung  needs  tries  p50  p95  proposed
+chat   full      5    200  3.2  3.2      3.53
+chat   fast      0      0    -    -         0  too few
+chat   auto   auto      0    -    -         -  left alone
 """
 
 
@@ -102,6 +102,32 @@ def test_what_it_prints(policy: Path, log: Path) -> None:
     assert diff.count("\n-") == diff.count("\n+") - 1 == 3
     assert diff.endswith("changes " + str(policy) + "; sidecars that run on it take it up.\n")
     assert policy.read_text() == POLICY_TEXT
+
+
+def test_no_table_breaks_a_name(policy: Path, log: Path) -> None:
+    """However narrow the terminal, and however long the name: a row is a line."""
+    name = "formatting-of-" + 30 * "x"
+    policy.write_text(POLICY_TEXT.replace("formatting", name))
+    log.write_text(log.read_text().replace("formatting", name))
+    text = trimmed(tune("-c", policy, log).stdout)
+    assert f"\n{name}    0.5    40      -      -      -         -  0.0%  too few\n" in text
+    narrow = tune("-c", policy, log, columns=30).stdout.splitlines()
+    assert sum(line.startswith(f"{name} ") and line.rstrip().endswith("too few") for line in narrow) == 1
+
+
+@pytest.mark.parametrize(
+    ("least", "said", "unsaid"),
+    [
+        (1, "Of fewer than 100 jobs the 99th percentile is only the largest: formatting.", "Fewer than"),
+        (41, "Fewer than the 41 jobs of --samples: formatting.", "one in a hundred"),
+        (300, "Fewer than 300 jobs say nothing about one in a hundred: ", "the largest"),
+    ],
+)
+def test_how_few_is_said_as_it_was_asked(policy: Path, log: Path, least: int, said: str, unsaid: str) -> None:
+    """One job in a hundred is only spoken of where a hundred were wanted."""
+    text = tune("-c", policy, log, "--samples", str(least), columns=200).stdout
+    assert said in text
+    assert unsaid not in text
 
 
 def test_it_can_be_seen_without_signs(policy: Path, log: Path) -> None:
@@ -232,7 +258,7 @@ def test_logs_of_all_kinds(policy: Path, log: Path, tmp_path: Path) -> None:
     packed = tmp_path / "a.log.1.gz"
     packed.write_bytes(gzip.compress(log.read_bytes().replace(b"p1-1", b"p2-1")))
     text = tune("-c", policy, packed, "-", given=log.read_bytes(), columns=120).stdout
-    assert "retrieval     1.5      400" in text
+    assert "retrieval     1.5   400" in text
 
 
 def test_a_running_sidecar(policy: Path, sidecar: Sidecar) -> None:
@@ -268,7 +294,7 @@ def test_a_prometheus(policy: Path) -> None:
         words = ("--range", "7d", "--match", "namespace=agents", "--header", "X-Scope-OrgID: a")
         result = tune("-c", policy, "--prometheus", f"http://127.0.0.1:{port}", *words)
     assert result.exit_code == 0, result.stderr
-    assert "llm           5.5      200  ≤ 2.75  ≤ 2.75  ≤ 2.75    ≥ 2.75" in result.stdout
+    assert "llm           5.5   200  ≤ 2.75  ≤ 2.75  ≤ 2.75    ≥ 2.75" in result.stdout
     assert all("%5B7d%5D" in each.target and "namespace%3D%22agents%22" in each.target for each in asked)
     assert {each.headers["X-Scope-OrgID"] for each in asked} == {"a"}
 
@@ -279,7 +305,7 @@ def test_too_few_samples_are_said(policy: Path, tmp_path: Path) -> None:
     log.write_bytes(line())
     result = tune("-c", policy, log)
     assert (result.exit_code, result.stderr) == (3, "")
-    assert "too few samples" in result.stdout
+    assert "0.0%  too few\n" in result.stdout
     assert result.stdout.endswith("Nothing is proposed: there are too few samples.\n")
     assert json.loads(tune("-c", policy, log, "--json").stdout)["proposal"] is None
 

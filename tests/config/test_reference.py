@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from textwrap import indent
 
 import pytest
 
@@ -97,7 +96,7 @@ def test_faults_on_the_page_are_those_of_the_reader() -> None:
 def test_ladder_on_the_page_is_one() -> None:
     """It can be copied as it stands."""
     shown = REFERENCE.partition("```yaml\n")[2].partition("```")[0]
-    route = parse(f"fallback:\n  effect: read\n{indent(shown, '  ')}").fallback
+    route = parse(shown).routes[0]
     assert [rung.name for rung in route.ladder] == ["full", "fast", "cached", "sorry"]
 
 

@@ -347,3 +347,15 @@ def test_carry_changes_nothing_for_the_first_use(spans: list[int], steps: list[S
         stage.begin(now, span)
         now += span
         stage.end(now)
+
+
+def test_a_step_that_may_last_longer_than_was_said_takes_it_from_those_after() -> None:
+    """Its caller's own timer is let go of once it has begun to answer."""
+    early, late = Stage(SECOND, "early"), Stage(SECOND, "late")
+    stages = Stages([early, late], carry=True)
+    early.begin(0, 100)
+    assert stages.left(late, 0) == 2 * SECOND - 100
+    early.extend(SECOND)
+    assert stages.left(late, 0) == SECOND
+    early.end(50)
+    assert stages.left(late, 50) == 2 * SECOND - 50

@@ -264,3 +264,77 @@ def test_what_is_no_json_object_is_left_as_it_is(body: bytes) -> None:
     assert client.body == body
     assert client.field("Budget-Degraded") is not None
     assert ASKED
+
+
+def test_an_event_stream_that_is_not_to_be_cached_by_others_is_kept_where_the_route_says_so() -> None:
+    """Servers put `no-cache` on every stream; in answer to a POST it says nothing that its route has not decided."""
+    world = laddered(FULL, CACHED, APOLOGY)
+    asks(world.client(), 900)
+    world.upstream().answers(b"said", Cache_Control="no-cache")
+    assert asks(world.client(), 100).body == b"said"
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        b"HTTP/1.1 200 OK\r\n\r\nhalf",
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n\x1f\x8b\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 9\r\n\r\ndata: 1\n\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nBudget-Verdict: incomplete; on_time\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nBudget-Degraded: level=1; rung=a; reason=truncated\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nBudget-Verdict: complete; on_time; degraded=1\r\nContent-Length: 2\r\n\r\nok",
+    ],
+    ids=[
+        "until close",
+        "a packed stream",
+        "a stream with a length",
+        "an incomplete job",
+        "a truncated one",
+        "a degraded job",
+    ],
+)
+def test_what_may_be_less_than_the_whole_is_not_kept(says: bytes) -> None:
+    world = _ladder()
+    asks(world.client(), 900)
+    world.upstream().says(says)
+    world.upstream().ends()
+    assert asks(world.client(), 100).statuses == [503]
+
+
+@pytest.mark.parametrize("how", ["whole", "broken off", "cut", "under another name"])
+def test_whatever_becomes_of_a_write_its_target_is_asked_for_anew(how: str) -> None:
+    route = Route("reads", Match(), cache=RouteCache(first=True))
+    world = World(Policy(routes=(route,)))
+    world.client().asks(target="http://tool/x")
+    world.upstream().answers(b"one", Cache_Control="max-age=100")
+    target = "http://TOOL:80/x" if how == "under another name" else "http://tool/x"
+    world.client().asks("PUT", target, b"new", Connect_Timeout_Ms=50)
+    if how == "cut":
+        world.advance(60)
+    elif how == "broken off":
+        world.upstreams[-1].says(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nha")
+        world.upstreams[-1].breaks_off()
+    else:
+        world.upstreams[-1].answers(b"done")
+    assert world.client().asks(target="http://tool/x").statuses == []
+
+
+def test_an_answer_that_was_asked_for_before_a_write_is_not_kept_after_it() -> None:
+    route = Route("reads", Match(), cache=RouteCache(first=True))
+    world = World(Policy(routes=(route,)))
+    world.client().asks(target="http://tool/x")
+    early = world.upstream()
+    world.client().asks("PUT", "http://tool/x", b"new")
+    world.upstreams[-1].answers(b"done")
+    early.answers(b"old", Cache_Control="max-age=100")
+    assert world.client().asks(target="http://tool/x").statuses == []
+
+
+def test_one_name_at_two_addresses_is_two_places() -> None:
+    route = Route("reads", Match(), cache=RouteCache(first=True))
+    world = World(Policy(routes=(route,)))
+    ask = b"GET /x HTTP/1.1\r\nHost: api\r\n\r\n"
+    world.client(original=("10.0.0.1", 80)).sends(ask)
+    world.upstream().answers(b"one", Cache_Control="max-age=100")
+    client = world.client(original=("10.0.0.2", 80)).sends(ask)
+    assert client.statuses == []

@@ -30,11 +30,13 @@ class Store:
     def __init__(self) -> None:
         self.asked: list[Callable[[Brought], None]] = []
         self.withdrawn = 0
+        self.within: list[int] = []
 
     def find(
         self, asked: Asked, use: CacheUse, within: int, done: Callable[[Brought], None]
     ) -> Callable[[], None]:
         self.asked.append(done)
+        self.within.append(within)
         return self._withdraw
 
     def _withdraw(self) -> None:
@@ -158,6 +160,23 @@ def test_a_retry_ends_the_search_that_was_made_meanwhile() -> None:
     world.advance(25)
     world.upstreams[-1].answers(b"{}")
     assert client.statuses == [200]
+
+
+def test_a_search_leaves_the_next_rung_what_it_needs() -> None:
+    """A store that says nothing costs the call no more than the rung that it was asked for."""
+    world, store = _with_store(FULL, CACHED, replace(MINIMAL, needs=30 * MILLISECOND), APOLOGY)
+    client = asks(world.client(), 100)
+    assert [round(within / MILLISECOND) for within in store.within] == [70]
+    store.asked[0](None)
+    world.loop.settle()
+    assert world.upstream().origin.host == "small"
+    assert client.statuses == []
+
+
+def test_a_search_before_anything_else_takes_half_of_what_is_left_at_most() -> None:
+    world, store = _with_store(FULL, cache=RouteCache(first=True))
+    asks(world.client(), 30)
+    assert [round(within / MILLISECOND) for within in store.within] == [15]
 
 
 def test_a_search_is_given_up_with_its_caller() -> None:
@@ -334,3 +353,54 @@ def test_bodies_are_let_go_of_once_an_answer_is_on_its_way() -> None:
     world.upstream().says(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab")
     call: Any = world.clients[-1].protocol._call
     assert (call.request.body(), call.request.instead, call.descent.changed) == (b"", None, None)
+
+
+# -- no time taken from anybody ----------------------------------------------------------------------------------------
+
+
+def test_an_answer_that_is_held_for_its_mark_is_not_given_up() -> None:
+    world = laddered(FULL, FAST, MINIMAL, APOLOGY, degraded_body=True)
+    client = asks(world.client(), 460)
+    world.upstream().says(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 8\r\n\r\n{")
+    world.advance(455)
+    world.upstream().says(b'"id":1}')
+    assert client.statuses == [200]
+    assert client.field("Budget-Degraded") == "level=1; rung=fast; reason=time"
+
+
+def test_what_was_kept_back_of_a_failure_that_is_passed_on_is_passed_on_too() -> None:
+    world = laddered(FULL)
+    client = asks(world.client(), 900)
+    head = b"HTTP/1.1 503 Busy\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+    world.upstream().says(head + b"7\r\ndata: x\r\n0\r\n\r\n")
+    assert b"data: x" in client.body
+
+
+def test_a_retry_that_its_rung_no_longer_has_the_time_for_is_a_step_down() -> None:
+    retries = Retries(max=1, statuses=frozenset({503}), base=0)
+    world = laddered(FULL, FAST, retries=retries)
+    client = asks(world.client(), 900)
+    world.advance(450)
+    world.upstream().answers(b"busy", 503)
+    assert sent(world)["model"] == "mini"
+    world.upstreams[-1].answers(b"{}")
+    assert client.field("Budget-Degraded") == "level=1; rung=fast; reason=failed"
+
+
+def test_a_slow_failure_is_passed_on_where_nothing_better_is_sure() -> None:
+    world = laddered(FULL, CACHED)
+    client = asks(world.client(), 900)
+    world.upstream().says(b"HTTP/1.1 503 Busy\r\nRetry-After: 7\r\nContent-Length: 4\r\n\r\nbu")
+    world.advance(260)
+    world.upstream().says(b"sy")
+    assert (client.statuses, client.field("Retry-After")) == ([503], "7")
+
+
+def test_a_timer_that_is_let_go_of_never_brings_the_cut_nearer() -> None:
+    world = World()
+    client = world.client().asks(Budget_Id="b", Budget_Remaining_Ms=1000, X_Stainless_Read_Timeout="0.5")
+    world.client().asks(Budget_Id="b", Budget_Remaining_Ms=150)
+    world.advance(200)
+    world.upstreams[0].says(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab")
+    world.upstreams[0].says(b"cd")
+    assert client.body == b"abcd"

@@ -177,7 +177,7 @@ def test_a_body_that_cannot_be_changed_is_not_changed(body: bytes) -> None:
     world = laddered(FULL, FAST, APOLOGY)
     client = asks(world.client(), 400, body)
     assert client.statuses == [503]
-    assert client.field("Budget-Degraded") == "level=2; rung=sorry; reason=time"
+    assert client.field("Budget-Degraded") == "level=2; rung=sorry; reason=body"
     assert world.dialer.asked == 0
     full = asks(world.client(), 900, body)
     assert world.upstream().received.endswith(b"\r\n\r\n" + body)
@@ -378,3 +378,12 @@ def test_a_client_that_leaves_takes_everything_along() -> None:
     world.advance(2000)
     assert world.plane.in_flight == 0
     assert world.observed.records[-1].outcome == Outcome.CLIENT_GONE
+
+
+def test_observe_says_so_too_where_the_call_then_takes_too_long_or_has_no_time_at_all() -> None:
+    for left_ms in (200, 0):
+        world = laddered(policy={"mode": Mode.OBSERVE})
+        asks(world.client(), left_ms)
+        world.advance(900)
+        world.upstream().answers()
+        assert world.observed.records[-1].would == Would.DEGRADE

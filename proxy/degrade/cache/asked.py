@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from enum import Enum
-from functools import lru_cache
 from hashlib import blake2b
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -24,7 +22,7 @@ from proxy.core.json_path import ABSENT, JsonPath
 from proxy.core.policy import Route
 from proxy.core.units import SECOND
 from proxy.degrade.cache.directives import directives, seconds
-from proxy.degrade.callers import tells_caller
+from proxy.degrade.callers import tells_caller, tells_nothing
 
 MOST_JSON: Final = 131_072
 """Longer bodies count by their bytes: a chat of this length takes a millisecond and a half, and every other call waits."""
@@ -66,9 +64,7 @@ _MEANING: Final = frozenset(
         b"x-method-override",
     }
 )
-_VERSION: Final = re.compile(rb"(?!x-stainless-)(?:.*-)?version\Z")
-_USUAL_NAME: Final = 64  # what is known of longer names is not kept: they are no names that come again
-_SPACE: Final = re.compile(rb"[ \t]*([,;])[ \t]*")
+_LONG_LIST: Final = 1024  # longer values count as they are written
 _JSON_START: Final = re.compile(rb'[ \t\r\n]*[\[{"]')
 _TEXT_PART: Final = frozenset({"type", "text", "cache_control"})
 _NOTHING: Final[Mapping[bytes, bytes]] = MappingProxyType({})
@@ -106,8 +102,7 @@ def asked(
     if b"no-store" in wishes:
         return None
     rules = route.cache or _DEFAULTS
-    url = url.partition("#")[0]
-    start = _start(route.name, method, url, _telling(index, rules))
+    start = _start(route, method, url, _telling(index, rules))
     # White space says something in a text, even in one that could be read as JSON.
     by_bytes = index.get(b"content-type", b"")[:5].lower() == b"text/"
     value = ABSENT if by_bytes else _loaded(body, rules.ignore)
@@ -126,8 +121,12 @@ def asked(
 
 
 def place_of(url: str) -> str:
-    """Return what the answers to GETs of this URL are known by (32 hex digits), whoever asks."""
-    url = url.partition("#")[0]
+    """Return what the answers to GETs of this URL are known by (32 hex digits), whoever asks, however its host is written."""
+    scheme, mark, rest = url.partition("://")
+    authority, slash, path = rest.partition("/")
+    if mark:
+        default = ":443" if scheme.lower() == "https" else ":80"
+        url = f"{scheme.lower()}://{authority.lower().removesuffix(default)}{slash}{path}"
     return blake2b(url.encode("utf-8", "surrogatepass"), digest_size=_PLACE_BYTES).hexdigest()
 
 
@@ -139,39 +138,26 @@ def digest_of(value: bytes | None, size: int) -> bytes:
 # -- the header -----------------------------------------------------------------------------------------------------
 
 
-class _Tells(Enum):
-    """What a request field tells."""
-
-    NOTHING = 0
-    MEANING = 1
-    CALLER = 2
-
-
 def _telling(index: Mapping[bytes, bytes], rules: RouteCache) -> list[tuple[bytes, bytes]]:
-    """Return the fields that are part of the key, in the order of their names."""
+    """Return the fields that are part of the key, in the order of their names: all that are not noise.
+
+    Of a route that shares its answers, those that tell who is asking are left out, unless it names them.
+    """
     named = {name.encode("latin-1", "replace") for name in rules.headers}
     telling = []
     for name, value in index.items():
-        tells = _of_usual_name(name) if len(name) <= _USUAL_NAME else _of_name(name)
-        if tells is _Tells.MEANING and name not in named:
-            telling.append((name, _plain(value)))
-        elif name in named or (tells is _Tells.CALLER and not rules.share):
+        if name in named:
             telling.append((name, value))
+        elif not tells_nothing(name) and not (rules.share and tells_caller(name)):
+            telling.append((name, _plain(value) if name in _MEANING else value))
     return sorted(telling)
-
-
-def _of_name(name: bytes) -> _Tells:
-    if name in _MEANING or _VERSION.match(name):
-        return _Tells.MEANING
-    return _Tells.CALLER if tells_caller(name) else _Tells.NOTHING
-
-
-_of_usual_name: Final = lru_cache(maxsize=1024)(_of_name)
 
 
 def _plain(value: bytes) -> bytes:
     """Return a list without the spaces around its commas and semicolons, which say nothing (RFC 9110 §5.6.1)."""
-    return value if b'"' in value else _SPACE.sub(rb"\1", value)
+    if b'"' in value or len(value) > _LONG_LIST:
+        return value
+    return b",".join(b";".join(part.strip() for part in member.split(b";")) for member in value.split(b","))
 
 
 def _terms(wishes: Mapping[bytes, bytes | None], index: Mapping[bytes, bytes]) -> tuple[int | None, int]:
@@ -262,10 +248,12 @@ def _part(part: Any) -> str | None:
 # -- the digest -----------------------------------------------------------------------------------------------------
 
 
-def _start(route: str, method: str, url: str, fields: list[tuple[bytes, bytes]]) -> blake2b:
+def _start(route: Route, method: str, url: str, fields: list[tuple[bytes, bytes]]) -> blake2b:
     """Begin a digest with all but the body. Each part goes with its length, so that none can end in another's place."""
     digest = blake2b(digest_size=_KEY_BYTES)
-    parts = [text.encode("utf-8", "surrogatepass") for text in (route, method, url)]
+    # Another policy, or the one before, may send the same call to another model.
+    first = repr((route.ladder[0].change, route.ladder[0].upstream)) if route.ladder else ""
+    parts = [text.encode("utf-8", "surrogatepass") for text in (route.name, method, url, first)]
     for part in (*parts, *(half for field in fields for half in field)):
         digest.update(b"%d:" % len(part))
         digest.update(part)

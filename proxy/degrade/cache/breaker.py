@@ -18,13 +18,14 @@ LONGEST: Final = 30 * SECOND
 class Breaker:
     """Says whether to ask. Each question that it allows is followed by one of `succeeded`, `failed`, `withdrawn`."""
 
-    __slots__ = ("_pause", "_probing", "_until")
+    __slots__ = ("_pause", "_probing", "_until", "_waited")
 
     def __init__(self) -> None:
         """Start closed."""
         self._pause = 0  # 0: closed
         self._until = 0
         self._probing = False
+        self._waited = 0  # for questions in a row that nothing was heard of
 
     @property
     def open(self) -> bool:
@@ -42,7 +43,7 @@ class Breaker:
 
     def succeeded(self) -> None:
         """Take note of an answer."""
-        self._pause = 0
+        self._pause = self._waited = 0
         self._probing = False
 
     def failed(self, now: int) -> None:
@@ -52,6 +53,19 @@ class Breaker:
         self._probing = False
         self._pause = min(self._pause * 2, LONGEST) if self._pause else SHORTEST
         self._until = now + self._pause
+
+    def unanswered(self, now: int, waited: int, timeout: int) -> bool:
+        """Take note that nothing was heard for so long (nanoseconds); return whether that is a failure.
+
+        One wait that is shorter than what may be taken says nothing; several in a row that come to as much do.
+        """
+        self._waited += waited
+        if self._waited < timeout:
+            self.withdrawn()
+            return False
+        self._waited = 0
+        self.failed(now)
+        return True
 
     def hopeful(self) -> None:
         """Take note of a good sign that is no answer yet: the next question is the probe, and need not wait for that."""

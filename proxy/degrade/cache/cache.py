@@ -9,7 +9,9 @@ changed     a write has changed what a URL answers (RFC 9111 §4.4)
 from __future__ import annotations
 
 from asyncio import AbstractEventLoop
+from collections import OrderedDict
 from collections.abc import Callable
+from typing import Final
 
 from proxy.core.degrading import CachePolicy, CacheUse
 from proxy.degrade.cache.asked import Asked, place_of
@@ -18,6 +20,9 @@ from proxy.degrade.cache.found import Found
 from proxy.degrade.cache.freshness import usable
 from proxy.degrade.cache.memory import Memory
 from proxy.degrade.cache.remote import Brought, Remote, SharedStore
+
+MOST_WRITTEN: Final = 4096
+"""How many places that were written to are remembered."""
 
 
 class Search:
@@ -69,8 +74,9 @@ class Search:
         found = None
         if brought is not None:
             entry, held = brought
-            self._cache.remember(self._asked, entry, held)
-            found = usable(entry, held, self._asked, self._stale_for)
+            if not self._cache.outdated(self._asked, self._cache.clock() - held):
+                self._cache.remember(self._asked, entry, held)
+                found = usable(entry, held, self._asked, self._stale_for)
         if found is not None or self._due <= self._cache.clock() or not self._ask_service():
             self._end(found)
 
@@ -106,6 +112,11 @@ class Cache:
         self.store = store
         self.service = service
         self._memory = Memory()
+        self._written: OrderedDict[str, int] = (
+            OrderedDict()
+        )  # places, and when they were written to; the latest last
+        self.used = False
+        """Whether anything was ever looked for or kept, so that a write has something to make untrue."""
 
     @property
     def bytes(self) -> int:
@@ -123,6 +134,7 @@ class Cache:
         `stale_for`: None for a call that can have a better one: it gets what is fresh, and as fresh as it asks for. Else
         how long past its freshness an answer may serve (nanoseconds); 0 leaves that to the answer's own word.
         """
+        self.used = True
         held = self._memory.get(asked.key, self.clock())
         return None if held is None else usable(*held, asked, stale_for)
 
@@ -146,9 +158,14 @@ class Cache:
         """
         return Search(self, asked, use, stale_for, within, done)
 
-    def keep(self, asked: Asked, entry: Entry) -> None:
-        """Keep an answer, everywhere. Nothing is waited for. One that is larger than the policy allows is not kept."""
-        if entry.size > self.policy().entry_bytes:
+    def keep(self, asked: Asked, entry: Entry, since: int | None = None) -> None:
+        """Keep an answer, everywhere. Nothing is waited for.
+
+        One that is larger than the policy allows is not kept, nor one that was asked for (`since`) before its place was
+        written to.
+        """
+        self.used = True
+        if entry.size > self.policy().entry_bytes or self.outdated(asked, since):
             return
         self.remember(asked, entry, 0)
         if self.store is not None:
@@ -161,10 +178,19 @@ class Cache:
         self._memory.put(asked.key, entry, self.clock(), self.policy().bytes, held=held, place=asked.place)
 
     def changed(self, url: str) -> None:
-        """Keep no answer to a GET of this URL that this process knows: a write there has succeeded (RFC 9111 §4.4)."""
+        """Keep no answer to a GET of this URL that this process knows: something was written there (RFC 9111 §4.4)."""
+        self._written[place_of(url)] = self.clock()
+        self._written.move_to_end(place_of(url))
+        while len(self._written) > MOST_WRITTEN:
+            self._written.popitem(last=False)
         keys = self._memory.forget(place_of(url))
         if keys and self.store is not None:
             self.store.forget(keys)
+
+    def outdated(self, asked: Asked, since: int | None) -> bool:
+        """Say whether what was asked for then (a time; None: nobody knows when) was written to since."""
+        written = self._written.get(asked.place) if asked.place is not None else None
+        return written is not None and (since is None or since <= written)
 
     def adopt(self, store: SharedStore | None, service: Remote | None) -> None:
         """Put other places in the place of those outside, which are closed unless they stay."""

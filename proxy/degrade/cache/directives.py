@@ -10,8 +10,9 @@ from typing import Final
 MOST_SECONDS: Final = 2_147_483_648
 """What a greater number of seconds is taken for (RFC 9111 §1.2.2)."""
 
+_BETWEEN: Final = re.compile(rb"[\s,]*")
 _DIRECTIVE: Final = re.compile(
-    rb"[\s,]*([!#$%&'*+.^_`|~0-9A-Za-z-]+)(?:[ \t]*=[ \t]*(?:\"((?:[^\"\\]|\\.)*)\"|([^\s,;\"]*)))?([^,\"]*)"
+    rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+)(?:[ \t]*=[ \t]*(?:\"((?:[^\"\\]|\\.)*)\"|([^\s,;\"]*)))?([^,\"]*)"
 )
 _NONE: Final[Mapping[bytes, bytes | None]] = MappingProxyType({})
 
@@ -27,9 +28,12 @@ def directives(value: bytes | None) -> Mapping[bytes, bytes | None]:
     found: dict[bytes, bytes | None] = {}
     at = 0
     while at < len(value):
+        between = _BETWEEN.match(value, at)
+        at = between.end() if between is not None else at
         match = _DIRECTIVE.match(value, at)
         if match is None:
-            at += 1
+            comma = value.find(b",", at)
+            at = comma + 1 if comma >= 0 else len(value)
             continue
         at = max(match.end(), at + 1)
         name, argument = match[1].lower(), match[2] if match[2] is not None else match[3]

@@ -25,6 +25,7 @@ from proxy.degrade.cache.entry import (
     is_kept,
 )
 from proxy.degrade.cache.found import Found, How
+from proxy.degrade.callers import tells_caller
 from proxy.wire.events import ResponseHead
 from proxy.wire.fields import dropped
 
@@ -45,7 +46,7 @@ def entry_of(
     its own end. `took`: from the sending of the request until now (nanoseconds).
     """
     said = directives(head.get(b"cache-control"))
-    if not whole or head.status not in KEPT_STATUSES or _is_withheld(head, said, rules):
+    if not whole or head.status not in KEPT_STATUSES or _is_withheld(head, method, said, rules):
         return None
     varies = _varies(head.get(b"vary"), asked.header)
     if varies is None:
@@ -60,7 +61,9 @@ def entry_of(
     entry = Entry(
         status=head.status,
         fields=tuple(
-            (name, value) for lower, name, value in head.fields if lower not in drop and is_kept(lower)
+            (name, value)
+            for lower, name, value in head.fields
+            if lower not in drop and is_kept(lower) and not (rules.share and tells_caller(lower))
         ),
         body=body,
         age=age,
@@ -102,17 +105,29 @@ def usable(
 # -- whether it is kept -----------------------------------------------------------------------------------------------
 
 
-def _is_withheld(head: ResponseHead, said: Mapping[bytes, bytes | None], rules: RouteCache) -> bool:
+def _is_withheld(
+    head: ResponseHead, method: str, said: Mapping[bytes, bytes | None], rules: RouteCache
+) -> bool:
     """Say whether an answer is not to be given again, or to nobody else where it would be.
 
-    `no-cache` is never given without asking the origin, and that is never done here. An answer with its own
+    `no-cache` is never given without asking the origin, and that is never done here. What answers no GET says nothing of its
+    repetition by that: it stands on most event streams, and the route has said that they may be kept. An answer with its own
     `Budget-Degraded`, or to a job that is incomplete, is less than what somebody who asks again may get.
     """
-    if b"no-store" in said or b"no-cache" in said or (rules.share and b"private" in said):
+    if (
+        b"no-store" in said
+        or (b"no-cache" in said and method == "GET")
+        or (rules.share and b"private" in said)
+    ):
         return True
     if b"content-range" in head.index or b"budget-degraded" in head.index:
         return True
-    return head.index.get(b"budget-verdict", b"").startswith(b"incomplete")
+    return says_less(head.index.get(b"budget-verdict", b""))
+
+
+def says_less(verdict: bytes) -> bool:
+    """Say whether a `Budget-Verdict` is that of a job which did less than it was asked for."""
+    return verdict.startswith(b"incomplete") or b"degraded=" in verdict
 
 
 def _varies(vary: bytes | None, header: Mapping[bytes, bytes]) -> tuple[tuple[bytes, bytes], ...] | None:

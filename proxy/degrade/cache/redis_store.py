@@ -111,10 +111,9 @@ class RedisStore:
             self._reads.withdrawn()
             raise
         except TimeoutError:
-            if within >= self._policy().timeout:
-                self._trouble(self._reads)
-            else:
-                self._reads.withdrawn()  # less time than a store may take says nothing of it
+            if self._reads.unanswered(self._clock(), within, self._policy().timeout):
+                self._links.drop_idle()
+                self._failed()
             return
         except Exception:  # noqa: BLE001 - whatever redis-py makes of it, the store has failed and the call goes on
             self._trouble(self._reads)

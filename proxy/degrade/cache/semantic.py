@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import json
-import math
 from asyncio import AbstractEventLoop
 from collections.abc import Callable
 from typing import Any, Final
@@ -105,14 +104,15 @@ class SemanticClient:
     def heard(self, search: _Search, answer: Answer | Failure) -> None:
         """Take what a question has brought."""
         self._asking.discard(search)
-        if answer is Failure.LATE and search.within < self._policy().timeout:
-            self._reads.withdrawn()  # less time than the service may take says nothing of it
+        if answer is Failure.LATE:
+            if self._reads.unanswered(self._clock(), search.within, self._policy().timeout):
+                self._failed()
             search.answer(None)
             return
         brought: Brought = None
         try:
             brought = _brought(answer, search.threshold, self._policy().entry_bytes + _ENTRY_ROOM)
-        except (ValueError, RecursionError):
+        except (ValueError, OverflowError, RecursionError):
             self._reads.failed(self._clock())
             self._failed()
         else:
@@ -268,10 +268,12 @@ def _brought(answer: Answer | Failure, threshold: float, most: int) -> Brought:
             pass
         case _:
             raise ValueError("the service answers something else")
-    if isinstance(age, bool) or age < 0 or isinstance(similarity, bool) or not math.isfinite(similarity):
+    if isinstance(age, bool) or age < 0 or isinstance(similarity, bool):
         raise ValueError("an age or a similarity is none")
-    if not threshold <= similarity <= 1 + _ROUNDING:
-        raise ValueError(f"a similarity of {similarity}, where {threshold} is asked for")
+    if (
+        not threshold <= similarity <= 1 + _ROUNDING
+    ):  # as they are: no whole number is too large for this, and NaN is never
+        raise ValueError(f"the similarity is not from {threshold} to 1")
     entry = decode(base64.b64decode(encoded, validate=True), most)
     held = age * MILLISECOND
     if held > entry.kept:

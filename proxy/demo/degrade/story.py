@@ -44,7 +44,7 @@ NEXT: Final = {
     "{} demo-degrade --keep": "keep the policy, step log and journal",
     "{} demo": "the same for a job that cannot do with less",
     "{} check --help": "whether a ladder of your own is one",
-    "docs/policy.md": "all that a rung may do",
+    "docs/degrade.md": "how a rung is chosen, and what follows it",
 }
 
 

@@ -90,7 +90,7 @@ def _status(step: Step) -> str:
 
 
 def _ms(value: float | None) -> str:
-    return "" if value is None else f"{value:.0f}"
+    return "" if value is None else f"{round(value)}"
 
 
 def _verdict(good: bool) -> Text:

@@ -78,3 +78,15 @@ def test_it_never_waits_for_longer_than_thirty_seconds(events: list[str]) -> Non
             getattr(breaker, event)()
     breaker.withdrawn()
     assert breaker.allows(now + LONGEST)
+
+
+def test_waits_that_are_too_short_to_say_anything_say_it_together() -> None:
+    """Else a store that hangs would cost every short call its time, and be asked again by the next."""
+    breaker = Breaker()
+    assert [breaker.unanswered(0, 20, 50) for _ in range(3)] == [False, False, True]
+    assert breaker.open
+    breaker = Breaker()
+    for _ in range(10):
+        assert not breaker.unanswered(0, 40, 50)
+        breaker.succeeded()
+    assert not breaker.open
