@@ -140,7 +140,7 @@ def cache(
 ) -> None:
     """Run the semantic cache until SIGTERM.
 
-    A rung with `cache: {semantic: 0.92}` asks it for the answer to a question that means the same: same route, model, system
+    A rung with `cache: {semantic: 0.8}` asks it for the answer to a question that means the same: same route, model, system
     prompt and caller, and a text that is similar enough and agrees in its numbers, days, names, negations and quotations. A
     sidecar finds it by the policy's `cache.service`.
 
@@ -156,7 +156,7 @@ def cache(
     \b
     Ask it by hand:
       curl -s localhost:10805/v1/find -H 'Content-Type: application/json' \\
-        -d '{"partition": "p", "text": "A table for two, please", "threshold": 0.92}'
+        -d '{"partition": "p", "text": "A table for two, please", "threshold": 0.8}'
     """
     import uvloop
 

@@ -104,6 +104,9 @@ def _opposites(one: Facts, other: Facts) -> bool:
 def _denied(one: Facts, other: Facts) -> bool:
     """Whether one has a word, and the other has it with a prefix that makes it its opposite."""
     new = other.words - one.words
+    low, high = grammar.TOO_LITTLE, grammar.TOO_MUCH
+    if any(word.startswith(low) and high + word.removeprefix(low) in new for word in one.words):
+        return True
     return any(
         prefix + word in new
         for word in one.words - other.words
@@ -113,7 +116,7 @@ def _denied(one: Facts, other: Facts) -> bool:
 
 
 def _signs(one: Facts, other: Facts) -> bool:
-    return one.signs != other.signs
+    return one.signs != other.signs or one.symbols != other.symbols
 
 
 def _order(one: Facts, other: Facts) -> bool:

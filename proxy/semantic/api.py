@@ -25,7 +25,7 @@ from proxy.core.units import SECOND, whole_ms
 from proxy.semantic.embeddings import EmbeddingsFailed
 from proxy.semantic.metrics import Metrics
 from proxy.semantic.problems import Problem
-from proxy.semantic.requests import MOST_BODY, read_find, read_keep
+from proxy.semantic.requests import MOST_BODY, MOST_FIND, read_find, read_keep
 from proxy.semantic.service import Found, Service
 from proxy.semantic.worker import Busy
 
@@ -78,7 +78,7 @@ class _Api:
 
     async def find(self, request: web.Request) -> web.Response:
         """Look for an answer to what means the same."""
-        asked = read_find(await self._bodies.read(request))
+        asked = read_find(await self._bodies.read(request, MOST_FIND))
         begun = self._clock()
         try:
             found = await self._service.find(asked.partition, asked.text, asked.threshold)
@@ -102,7 +102,7 @@ class _Api:
 
     async def keep(self, request: web.Request) -> web.Response:
         """Keep an answer."""
-        asked = read_keep(await self._bodies.read(request))
+        asked = read_keep(await self._bodies.read(request, MOST_BODY))
         try:
             kept = await self._service.keep(asked.partition, asked.text, asked.entry, asked.span)
         except (EmbeddingsFailed, Busy):
@@ -138,8 +138,8 @@ class _Bodies:
     def __init__(self) -> None:
         self._bytes = 0
 
-    async def read(self, request: web.Request) -> bytes:
-        """Return the body. Raises Problem."""
+    async def read(self, request: web.Request, most: int) -> bytes:
+        """Return the body, of so many bytes at most. Raises Problem."""
         if request.content_type != "application/json":
             raise Problem(
                 HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
@@ -151,8 +151,8 @@ class _Bodies:
             raise Problem(
                 HTTPStatus.LENGTH_REQUIRED, "The length of the body is not stated.", "Send Content-Length."
             )
-        if size > MOST_BODY:
-            raise _too_large()
+        if size > most:
+            raise _too_large(most)
         if self._bytes + size > MOST_AT_ONCE:
             raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "Too much is being read at once.", "Send it again.")
         self._bytes += size
@@ -166,11 +166,13 @@ class _Bodies:
             self._bytes -= size
 
 
-def _too_large() -> Problem:
+def _too_large(most: int) -> Problem:
     return Problem(
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-        f"The body is longer than {MOST_BODY} bytes.",
-        "Lower cache.entry_bytes in the sidecar's policy.",
+        f"The body is longer than {most} bytes.",
+        "Lower cache.entry_bytes in the sidecar's policy."
+        if most == MOST_BODY
+        else "Send a shorter text: longer ones are not compared.",
     )
 
 

@@ -14,7 +14,7 @@ from usearch.index import search
 
 from proxy.semantic.embeddings import Vector
 
-_FIRST_ROWS: Final = 8
+_FIRST_ROWS: Final = 1  # most partitions have one entry, and a row is a kibibyte or twelve
 
 
 class Index:
@@ -33,6 +33,11 @@ class Index:
     def bytes(self) -> int:
         """How many bytes the rows take, those to come included."""
         return int(self._rows.nbytes)
+
+    @property
+    def growth(self) -> int:
+        """How many bytes more one more vector takes."""
+        return int(self._rows.nbytes) if self._count == len(self._rows) else 0
 
     def add(self, vector: Vector) -> int:
         """Put a vector in, and return its row."""

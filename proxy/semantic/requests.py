@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import math
 import re
 import unicodedata
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
 from proxy.config.faults import quoted
+from proxy.core.exact_json import takes_long
 from proxy.core.units import MILLISECOND
 from proxy.degrade.cache.entry import MOST_SPAN, decode
 from proxy.semantic.problems import Problem, malformed
@@ -22,6 +22,8 @@ MOST_ENTRY: Final = 8 * 1024 * 1024
 """How many bytes the encoded entry of one answer may have."""
 MOST_BODY: Final = 4 * (MOST_ENTRY // 3 + 1) + 12 * MOST_CHARACTERS + 4_096
 """A body: the entry in base64, and a text in which each character is written as an escape."""
+MOST_FIND: Final = 12 * MOST_CHARACTERS + 4_096
+"""A question has such a text, and no entry."""
 _PARTITION: Final = re.compile(r"[!-~]{1,256}\Z")
 _MOST_MS: Final = MOST_SPAN // MILLISECOND
 
@@ -47,7 +49,7 @@ def read_find(body: bytes) -> Find:
     """Read the body of `/v1/find`. Raises Problem."""
     members = _members(body, ("partition", "text", "threshold"))
     threshold = members["threshold"]
-    if type(threshold) not in (int, float) or not math.isfinite(threshold) or not 0 <= threshold <= 1:
+    if type(threshold) not in (int, float) or not 0 <= threshold <= 1:
         raise malformed(f"threshold is {_shown(threshold)}.", "Send a number from 0 to 1, such as 0.92.")
     return Find(_partition(members), _text(members), float(threshold))
 
@@ -65,6 +67,11 @@ def read_keep(body: bytes) -> Keep:
 
 def _members(body: bytes, names: tuple[str, ...]) -> Mapping[str, Any]:
     """Return the members of an object that has these and no others."""
+    if takes_long(body):
+        raise malformed(
+            "The body has more commas and colons than any text and entry.",
+            f"Send one JSON object with {', '.join(names)} and nothing else.",
+        )
     try:
         value = json.loads(body, object_pairs_hook=_object, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
@@ -110,6 +117,8 @@ def _text(members: Mapping[str, Any]) -> str:
     value = members["text"]
     if not isinstance(value, str) or not value.strip():
         raise malformed(f"text is {_shown(value)}.", "Send a string with something in it.")
+    if any("\ud800" <= char <= "\udfff" for char in value):
+        raise malformed("text has half of a surrogate pair.", "Send text that can be written in UTF-8.")
     length = max(len(value), len(unicodedata.normalize("NFKC", value[: MOST_CHARACTERS + 1])))
     if length > MOST_CHARACTERS:
         raise Problem(

@@ -140,7 +140,8 @@ class CacheServer:
             if server is not None:
                 server.close()
             await runner.cleanup()
-            self._log.event("stopped", entries=len(shelf))
+            if self.listening.is_set():
+                self._log.event("stopped", entries=len(shelf))
 
     def unready(self) -> Sequence[str]:
         """Return why questions cannot be answered, in a sentence each."""

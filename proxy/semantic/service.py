@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from proxy.semantic.agreement import REASONS as DISAGREEMENTS
 from proxy.semantic.agreement import WORDS_DIFFER, Verdict, agree
 from proxy.semantic.embeddings import Embeddings, Vector, direction
 from proxy.semantic.reading.facts import Facts, read
-from proxy.semantic.shelf import Shelf
+from proxy.semantic.shelf import Kept, Shelf
 from proxy.semantic.worker import Worker
 
 LOOKED_AT: Final = 16
@@ -24,7 +24,7 @@ REASONS: Final = (NOTHING_KEPT, BELOW, NO_MEANING, *DISAGREEMENTS)
 """All that a `Missed` can say."""
 
 _SHORT: Final = 512
-"""Characters of a text that is read at once; a longer one goes to the thread."""
+"""Characters of a text that is read and compared at once; a longer one goes to the thread."""
 
 
 class Found(NamedTuple):
@@ -72,7 +72,7 @@ class Service:
         close = [(kept, similarity) for kept, similarity in near if similarity >= threshold]
         if not close:
             return Missed(near[0][1], BELOW)
-        verdicts = [agree(facts, kept.facts) for kept, _ in close]
+        verdicts = await self._compare(text, facts, [kept for kept, _ in close])
         place = await self._first_alike(verdicts)
         if place is None:
             return Missed(near[0][1], WORDS_DIFFER if verdicts[0].agrees else verdicts[0].why)
@@ -96,6 +96,15 @@ class Service:
         texts = [text, facts.matter] if facts.matter not in ("", text) else [text]
         vectors = [vector for vector in await self._embeddings.embed(texts) if vector is not None]
         return facts, direction(sum(vectors[1:], vectors[0])) if vectors else None
+
+    async def _compare(self, text: str, facts: Facts, others: Sequence[Kept]) -> list[Verdict]:
+        """Compare a text with each of some kept ones."""
+
+        def compare() -> list[Verdict]:
+            return [agree(facts, kept.facts) for kept in others]
+
+        longest = max(len(text), *(len(kept.text) for kept in others))
+        return compare() if longest <= _SHORT else await self._worker.run(compare)
 
     async def _first_alike(self, verdicts: list[Verdict]) -> int | None:
         """Return the first comparison whose texts mean the same: they agree, and so do the words that differ."""

@@ -10,17 +10,20 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from sys import getsizeof
 from typing import Final, NamedTuple
 
 from proxy.semantic.embeddings import Vector
 from proxy.semantic.index import Index
 from proxy.semantic.reading.facts import Facts
+from proxy.semantic.reading.weight import weight
 
 PARTITION_SHARE: Final = 4
 """A partition may have this part of the bytes."""
-_OVERHEAD: Final = 4_096
-"""Bytes that an entry takes beside its answer, its text and its vector: mostly what was read of the text."""
-_FACTS_PER_CHARACTER: Final = 48
+_ENTRY: Final = 500
+"""Bytes that an entry takes beside its answer, its text, its vector and what was read of the text: places in three lists."""
+_PARTITION: Final = 1_100
+"""Bytes that a partition takes beside its name, its vectors and its entries."""
 
 
 class Bounds(NamedTuple):
@@ -51,12 +54,17 @@ class Partition:
     __slots__ = ("by_row", "by_text", "index", "name", "used")
 
     def __init__(self, name: str, numbers: int) -> None:
-        """Start empty."""
+        """Start empty, with room for one vector."""
         self.name = name
         self.index = Index(numbers)
         self.by_text: OrderedDict[str, Kept] = OrderedDict()  # what was used longest ago first
         self.by_row: list[Kept] = []
-        self.used = 0  # bytes
+        self.used = 0  # bytes of the entries
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes it takes with all that is in it."""
+        return _PARTITION + getsizeof(self.name) + self.index.bytes + self.used
 
 
 class Shelf:
@@ -82,8 +90,9 @@ class Shelf:
         self, name: str, text: str, facts: Facts, vector: Vector, entry: bytes, now: int, span: int
     ) -> bool:
         """Keep an answer, in the place of one to the same text. Say whether it was: one may be too large for its share."""
-        size = len(entry) + _OVERHEAD + _FACTS_PER_CHARACTER * len(text) + 2 * int(vector.nbytes)
-        if size > self._bounds.bytes // PARTITION_SHARE:
+        size = _ENTRY + getsizeof(entry) + getsizeof(text) + weight(facts)
+        first = _PARTITION + getsizeof(name) + int(vector.nbytes)
+        if first + size > self._bounds.bytes // PARTITION_SHARE:
             return False
         partition = self._partitions.get(name)
         if partition is not None and partition.index.numbers != len(
@@ -94,8 +103,12 @@ class Shelf:
             partition = None
         if partition is not None and text in partition.by_text:
             self._drop(partition.by_text[text], "replaced")
-        self._make_room(name, size)
-        partition = self._partitions.setdefault(name, Partition(name, len(vector)))
+        self._make_room(name, size, first)
+        partition = self._partitions.get(name)
+        if partition is None:
+            partition = self._partitions[name] = Partition(name, len(vector))
+            self.used += first
+        self.used += partition.index.growth
         kept = Kept(partition, text, facts, entry, now, now + span, partition.index.add(vector), size)
         partition.by_row.append(kept)
         partition.by_text[text] = kept
@@ -112,10 +125,10 @@ class Shelf:
                 return []
             rows = partition.index.nearest(vector, count)
             found = [(partition.by_row[row], similarity) for row, similarity in rows]
-            old = [kept for kept, _ in found if kept.until <= now]
-            if not old:
+            if all(kept.until > now for kept, _ in found):
                 return found
-            for kept in old:
+            # All that is old at once: a search costs more than to look at each, and the next one might find old ones again.
+            for kept in [each for each in partition.by_row if each.until <= now]:
                 self._drop(kept, "expired")
 
     def touch(self, kept: Kept) -> None:
@@ -129,23 +142,31 @@ class Shelf:
         for kept in [each for each in self._all.values() if each.until <= now]:
             self._drop(kept, "expired")
 
-    def _make_room(self, name: str, size: int) -> None:
+    def _make_room(self, name: str, size: int, first: int) -> None:
+        """Drop what has to go for an entry of this size; `first`: what a partition takes more when it is the first in it."""
         bounds = self._bounds
         while (partition := self._partitions.get(name)) is not None and (
             len(partition.by_row) >= bounds.partition_entries
-            or partition.used + size > bounds.bytes // PARTITION_SHARE
+            or partition.bytes + partition.index.growth + size > bounds.bytes // PARTITION_SHARE
         ):
             self._drop(
                 next(iter(partition.by_text.values())),
                 "entries" if len(partition.by_row) >= bounds.partition_entries else "bytes",
             )
-        while self._all and (len(self._all) >= bounds.entries or self.used + size > bounds.bytes):
+        while self._all and (
+            len(self._all) >= bounds.entries or self.used + size + self._more(name, first) > bounds.bytes
+        ):
             self._drop(
                 next(iter(self._all.values())), "entries" if len(self._all) >= bounds.entries else "bytes"
             )
 
+    def _more(self, name: str, first: int) -> int:
+        partition = self._partitions.get(name)
+        return first if partition is None else partition.index.growth
+
     def _drop(self, kept: Kept, why: str) -> None:
         partition = kept.partition
+        before = partition.bytes
         partition.index.remove(kept.row)
         last = partition.by_row.pop()
         if last is not kept:
@@ -154,7 +175,8 @@ class Shelf:
         del partition.by_text[kept.text]
         del self._all[id(kept)]
         partition.used -= kept.size
-        self.used -= kept.size
+        self.used -= before - partition.bytes
         if not partition.by_row:
+            self.used -= partition.bytes
             del self._partitions[partition.name]
         self._evicted(why)

@@ -301,7 +301,7 @@ def test_a_body_that_cannot_be_rewritten_goes_to_no_model_that_needs_it(pod: Pod
     pod.big.chats.clear()
     less = pod.ask(1250, body)
     assert (less.status, says(less)) == (503, "overloaded")
-    assert less.get("budget-degraded") == degraded(4, "sorry", "time")
+    assert less.get("budget-degraded") == degraded(4, "sorry", "body")
     assert pod.reached == []
 
 

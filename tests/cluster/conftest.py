@@ -1,12 +1,14 @@
 """Waterclock's whole life on a real cluster, by Helm, with nothing of it faked: `make cluster-test`.
 
-    make cluster-test KUBECONFIG=... IMAGE=registry/waterclock:tag
+    make cluster-test KUBECONFIG=... IMAGE=registry/waterclock:tag [CACHE_IMAGE=registry/waterclock:tag-cache]
 
 It takes a cluster of Kubernetes 1.29 or newer that may be written to, an image that its nodes have or can pull, and kubectl
 and helm (on PATH, or named by KUBECTL and HELM). WRAP is put before both: `nsenter --net=...`. It makes the namespaces
-waterclock-system and wct-*, and removes them and the release at the end, also after a failure, unless KEEP=1.
+waterclock-system and wct-*, and removes them and the release at the end, also after a failure, unless KEEP=1. Without the
+image of the semantic cache, the tests of that are skipped.
 
-The tests tell one story and run in the order of their files: install, inject, hold, change, break, renew, leave.
+The tests tell one story and run in the order of their files: install, inject, hold, change, answer with less,
+break, renew, leave.
 A plain `pytest` does not collect them.
 """
 

@@ -5,6 +5,7 @@ The definition is made under a group of its own, which goes again: it needs no r
 
 from __future__ import annotations
 
+import itertools
 import json
 import uuid
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from proxy.core.policy import SLACK
 from proxy.kube.policies.crd import LONGEST_NAME, custom_resource_definition
 from tests.cluster.harness.commands import attempt, kubectl
 from tests.cluster.harness.waiting import eventually
@@ -24,6 +26,8 @@ from tests.kube.policies.written import as_json, collected, policies
 from tools.budget_policy import meanings
 
 EXAMPLE = (Path(__file__).parents[2] / "docs/examples/waterclock.yaml").read_text()
+MAPPINGS_FOR_LISTS = ("fallback: {effect: read, ladder: {name: a}}",)
+"""What kubectl takes for keys that nobody knows, since a list has none."""
 GROUP = f"try-{uuid.uuid4().hex[:8]}.waterclock.dev"
 
 
@@ -35,7 +39,6 @@ def _definition() -> Iterator[None]:
     made["spec"]["names"] |= {"shortNames": [], "categories": []}
     kubectl("create", "--filename", "-", given=made)
     try:
-        kubectl("wait", "--for=condition=Established", f"customresourcedefinition/{name}", "--timeout=30s")
         eventually(
             "it is discovered", lambda: attempt("kubectl", "get", f"budgetpolicies.{GROUP}").ok, within=60
         )
@@ -68,8 +71,8 @@ def said_of_all(given: Sequence[Any]) -> str:
 
 def test_the_example_and_every_policy_of_the_readers_tests() -> None:
     """As they are written, read as kubectl reads them."""
-    texts = [text for text in collected() if "name: on" not in text]
-    assert said_of_all([as_json(EXAMPLE), *map(as_json, texts)]) == ""
+    readable = [as_json(text) for text in collected() if "name: on" not in text]
+    assert said_of_all([as_json(EXAMPLE), *itertools.filterfalse(needs_order, readable)]) == ""
 
 
 @settings(
@@ -78,14 +81,28 @@ def test_the_example_and_every_policy_of_the_readers_tests() -> None:
 @given(some=st.lists(policies, min_size=1, max_size=30))
 def test_what_the_reader_takes_is_taken(some: list[Any]) -> None:
     """Any policy that can be drawn from the tables."""
-    assert said_of_all(some) == ""
+    assert said_of_all(list(itertools.filterfalse(needs_order, some))) == ""
+
+
+def needs_order(policy: Any) -> bool:
+    """Whether a policy says something only as long as its keys stay in their order, which a file does, and Kubernetes not."""
+    budget = policy.get("budget") or {}
+    stages = set(budget.get("stages") or ()) - {SLACK}
+    return budget.get("carry") is True and not budget.get("order") and len(stages) > 1
+
+
+def test_what_depends_on_the_order_of_keys() -> None:
+    """Has to give that order."""
+    carrying = {"stages": {"a": "1s", "b": "1s"}, "carry": True}
+    assert "add order" in said_of(budget_policy({"budget": carrying}))
+    assert said_of(budget_policy({"budget": carrying | {"order": ["b", "a"]}})) == ""
 
 
 @pytest.mark.parametrize(("text", "key"), [*WRONG, *BEYOND])
 def test_mistakes_are_refused(text: str, key: str) -> None:
     """With the place, before anything is stored."""
     said = said_of(budget_policy(as_json(text)))
-    if text in UNKNOWN:
+    if text in (*UNKNOWN, *MAPPINGS_FOR_LISTS):
         assert 'unknown field "spec.policy.' in said
     else:
         assert "is invalid" in said

@@ -21,7 +21,7 @@ from proxy.semantic import api, server
 from proxy.semantic.api import MOST_AT_ONCE
 from proxy.semantic.problems import Problem
 from proxy.semantic.reading.tokens import MOST_CHARACTERS
-from proxy.semantic.requests import MOST_BODY, read_find, read_keep
+from proxy.semantic.requests import MOST_BODY, MOST_FIND, read_find, read_keep
 from proxy.semantic.server import CacheServer, Settings
 from proxy.semantic.shelf import Bounds
 from tests.semantic.shelves import ENCODED, find_body, keep_body
@@ -146,6 +146,12 @@ FINDS: dict[str, tuple[object, str]] = {
     "threshold a string": (find_body("a", threshold="0.9"), "threshold is the string"),
     "threshold too large": (find_body("a", threshold=1.1), "threshold is the number 1.1"),
     "threshold negative": (find_body("a", threshold=-0.1), "threshold"),
+    "threshold of hundreds of digits": (
+        b'{"partition": "p", "text": "a", "threshold": %b}' % (b"7" * 400),
+        "threshold is the number 7",
+    ),
+    "text with half of a pair": (find_body("a \ud800"), "half of a surrogate pair"),
+    "too many values": (b"[" + b"1," * 20_000 + b"1]", "commas and colons"),
     "threshold huge": (b'{"partition": "p", "text": "a", "threshold": 1e999}', "threshold is the number inf"),
 }
 KEEPS: dict[str, tuple[object, str]] = {
@@ -162,6 +168,9 @@ KEEPS: dict[str, tuple[object, str]] = {
     "keep_ms a truth": (keep_body("a", keep_ms=True), "keep_ms is true"),
     "keep_ms a fraction": (keep_body("a", keep_ms=1.5), "keep_ms"),
     "keep_ms for ever": (keep_body("a", keep_ms=10**30), "keep_ms"),
+    "keep_ms of hundreds of digits": (keep_body("a", keep_ms=10**400), "keep_ms"),
+    "text with half of a pair": (keep_body("a \udc00"), "half of a surrogate pair"),
+    "too many members": (b"{" + b'"a":1,' * 10_000 + b'"b":1}', "commas and colons"),
     "missing": ({"partition": "p"}, "text is missing"),
 }
 
@@ -215,6 +224,14 @@ async def test_what_is_wrong_with_the_request_itself_is_told() -> None:
         assert (await client.post("/v1/find", find_body("Is it up?")))[0] == 200
 
 
+def test_the_longest_text_fits_however_it_is_escaped() -> None:
+    """Each character written as two escapes, or all of them commas."""
+    for text in ("\U0001f600" * MOST_CHARACTERS, ",:" * (MOST_CHARACTERS // 2)):
+        body = json.dumps(find_body(text, partition="p" * 256)).encode()
+        assert len(body) <= MOST_FIND
+        assert read_find(body).text == text
+
+
 async def speak(port: int, data: bytes) -> bytes:
     """Say something to the service byte for byte, and return what it says until it closes."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -235,6 +252,10 @@ async def test_a_body_too_long_or_without_a_length_is_not_read() -> None:
         long = await speak(port, head + b"Content-Length: %d\r\n\r\n{" % (MOST_BODY + 1))
         assert b" 413 " in long
         assert b"cache.entry_bytes" in long
+        find = head.replace(b"keep", b"find")
+        long = await speak(port, find + b"Content-Length: %d\r\n\r\n{" % (MOST_FIND + 1))
+        assert b" 413 " in long
+        assert b"shorter text" in long
         assert b" 411 " in await speak(port, head + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
         assert b" 400 " in await speak(port, b"what is this\r\n\r\n")
         assert (await client.get("/healthz"))[0] == 200

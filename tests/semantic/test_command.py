@@ -78,9 +78,10 @@ async def test_it_starts_answers_and_ends_in_peace() -> None:
 
 
 async def said(*arguments: str, **environment: str) -> tuple[int | None, str]:
-    """What the command says when it does not start."""
+    """What the command says when it does not start: nothing in its log, since nothing has begun that could end."""
     async with cache(*arguments, **environment) as process, asyncio.timeout(2 * PATIENCE):
-        _, err = await process.communicate()
+        out, err = await process.communicate()
+    assert out == b""
     return process.returncode, err.decode()
 
 

@@ -120,6 +120,7 @@ GARBAGE: dict[str, bytes] = {
         "words": of(["1", "2"]),
         "truth": of([True, 1]),
         "null": of([None]),
+        "hundreds of digits": of([10**400]),
         "not a number": b'{"data": [{"index": 0, "embedding": [NaN]}]}',
         "infinite": b'{"data": [{"index": 0, "embedding": [1e999]}]}',
         "too long": of([1.0] * 20_000),

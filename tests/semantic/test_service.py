@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from proxy.core.units import MINUTE, SECOND
 from proxy.semantic import worker as workers
+from proxy.semantic.agreement import Verdict, agree
 from proxy.semantic.embeddings import EmbeddingsFailed
 from proxy.semantic.embeddings.local import LocalEmbeddings
+from proxy.semantic.reading.facts import Facts
 from proxy.semantic.service import BELOW, NO_MEANING, NOTHING_KEPT, Found, Missed
 from proxy.semantic.worker import Busy, Worker
 from tests.semantic.shelves import Clock, Shop, Stub, serving
@@ -157,6 +159,25 @@ async def test_long_texts_are_read_in_the_thread(local: LocalEmbeddings, worker:
     long = "Please summarise what the committee said about gardens. " * 30
     await service.keep("p", long, b"entry", MINUTE)
     assert isinstance(await service.find("p", long, 0.99), Found)
+
+
+async def test_long_texts_are_compared_in_the_thread(
+    local: LocalEmbeddings, worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Be it the one that is asked or the one that is kept. Short ones need no thread."""
+    where: list[bool] = []
+
+    def compare(asked: Facts, kept: Facts) -> Verdict:
+        where.append(threading.current_thread() is threading.main_thread())
+        return agree(asked, kept)
+
+    monkeypatch.setattr("proxy.semantic.service.agree", compare)
+    service = serving(local, worker)
+    short, long = "What did they say about gardens?", "What did they say about gardens? " * 20
+    for asked, kept in ((short, short), (long, short), (short, long)):
+        await service.keep(asked + kept, kept, b"entry", MINUTE)
+        await service.find(asked + kept, asked, 0.1)
+    assert where == [True, False, False]
 
 
 async def test_more_than_can_be_worked_off_is_turned_away(monkeypatch: pytest.MonkeyPatch) -> None:

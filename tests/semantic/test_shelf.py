@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from proxy.core.units import MINUTE, SECOND
 from proxy.semantic.embeddings import Vector, direction
 from proxy.semantic.index import Index
+from proxy.semantic.reading.facts import read
 from proxy.semantic.shelf import PARTITION_SHARE, Bounds
 from tests.semantic.shelves import Shop, at_angle, exact, towards
 
@@ -87,6 +90,25 @@ def test_what_is_of_no_more_use_is_not_found_and_goes() -> None:
     assert (len(shop.shelf), shop.shelf.used, shop.shelf.partitions) == (0, 0, 0)
 
 
+def test_all_that_is_old_in_a_partition_goes_in_one_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    searches: list[int] = []
+    nearest = Index.nearest
+
+    def counted(index: Index, vector: Vector, count: int) -> list[tuple[int, float]]:
+        searches.append(len(index))
+        return nearest(index, vector, count)
+
+    monkeypatch.setattr(Index, "nearest", counted)
+    shop = Shop()
+    for number in range(500):
+        shop.put("p", f"old {number}", at_angle(number % 10), span=SECOND)
+    shop.put("p", "new", at_angle(90))
+    shop.put("q", "old", at_angle(0), span=SECOND)
+    assert shop.texts("p", at_angle(0), now=SECOND) == ["new"]
+    assert searches == [501, 1]
+    assert (len(shop.shelf), shop.evicted) == (2, {"expired": 500})
+
+
 def test_a_text_has_one_answer_the_last() -> None:
     shop = Shop()
     shop.put("p", "a", at_angle(0), entry=b"first")
@@ -121,6 +143,39 @@ def test_an_answer_larger_than_its_share_is_not_kept() -> None:
     shop.put("p", "small", at_angle(0))
     assert not shop.put("p", "large", at_angle(0), entry=b"x" * (1 << 18))
     assert shop.texts("p", at_angle(0)) == ["small"]
+
+
+LONG_TEXTS = {
+    "identifiers": " ".join(f"{letter}{number}" for letter in "abcdefghij" for number in range(100)),
+    "characters of four bytes": "".join(f"{chr(0x10400 + at % 40)} " for at in range(2_000)),
+    "emoji": "".join(f"{chr(0x1F600 + at % 40)} " for at in range(2_000)),
+    "one word": "a" * 4_000,
+    "numbers": " ".join(str(7_919 * at) for at in range(500)),
+}
+
+
+def counted_and_taken(texts: list[str], numbers: int) -> float:
+    """How much is counted for texts, each in a partition of its own, in parts of what they take."""
+    vector = towards(*range(1, numbers + 1))
+    read("loads what is loaded once")
+    tracemalloc.start()
+    try:
+        shop = Shop(Bounds(1 << 34, 50_000, 50_000))
+        for number, text in enumerate(texts):
+            shop.put(f"p{number}", f"{text} {number}", vector, entry=bytes(300 + number % 2), span=number + 1)
+        return shop.shelf.used / tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("count", "numbers"), [(20_000, 256), (1_000, 3_072)])
+def test_many_partitions_take_no_more_than_is_counted(count: int, numbers: int) -> None:
+    assert 1 <= counted_and_taken(["hello"] * count, numbers) <= 1.3
+
+
+@pytest.mark.parametrize("what", LONG_TEXTS)
+def test_long_texts_take_no_more_than_is_counted(what: str) -> None:
+    assert 1 <= counted_and_taken([LONG_TEXTS[what]] * 30, 256) <= 1.35
 
 
 def test_another_model_begins_anew() -> None:
@@ -166,7 +221,7 @@ def test_partitions_never_meet_and_bounds_hold(
                 shelf.touch(found[0][0])
         partitions = list(shelf._partitions.values())
         assert len(shelf) == sum(len(partition.by_row) for partition in partitions) <= entries
-        assert shelf.used == sum(kept.size for kept in shelf._all.values()) <= bounds.bytes
+        assert shelf.used == sum(partition.bytes for partition in partitions) <= bounds.bytes
         for partition in partitions:
             assert (
                 0
@@ -176,4 +231,5 @@ def test_partitions_never_meet_and_bounds_hold(
                 <= partition_entries
             )
             assert [kept.row for kept in partition.by_row] == list(range(len(partition.by_row)))
-            assert partition.used <= bounds.bytes // PARTITION_SHARE
+            assert partition.used == sum(kept.size for kept in partition.by_row)
+            assert partition.bytes <= bounds.bytes // PARTITION_SHARE

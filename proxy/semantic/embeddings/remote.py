@@ -117,6 +117,13 @@ def _vectors(document: Any, count: int) -> list[Vector | None]:
 def _numbers(values: Any, place: int) -> list[float]:
     if not isinstance(values, list) or not 0 < len(values) <= MOST_NUMBERS:
         raise ValueError(f"data[{place}].embedding is no list of 1 to {MOST_NUMBERS} numbers")
-    if not all(type(value) in (int, float) and math.isfinite(value) for value in values):
+    if not all(map(_is_number, values)):
         raise ValueError(f"data[{place}].embedding holds what is no number")
     return values
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        return type(value) in (int, float) and math.isfinite(value)
+    except OverflowError:  # of hundreds of digits
+        return False

@@ -12,13 +12,14 @@ from typing import Final, NamedTuple
 from proxy.semantic.reading import grammar, lexicon
 from proxy.semantic.reading.amounts import Amount, amount_at
 from proxy.semantic.reading.dates import moment_at
-from proxy.semantic.reading.tokens import Form, Token, cleaned, tokens
+from proxy.semantic.reading.tokens import Form, Token, cleaned, symbols, tokens
 from proxy.semantic.reading.units import COUNTED_UNITS, UNITS
 
 _ELISION: Final = re.compile(r"\A(?:l|d|j|n|qu|c|s|m|t)'(?=\w)")
 _MOST_CAPITALS: Final = 0.6
 """Where more of the words than this begin with a capital, capitals say nothing."""
 _COUNTED_SIGNS: Final = frozenset("+*/=<>^×÷≤≥≠|&%")
+_BRACKETS: Final = frozenset("()[]{}")
 _I: Final = frozenset(("i", "i'm", "i'd", "i'll", "i've"))
 _LETTERS: Final = frozenset(("s", "t", "d", "m", "n", "l", "j", "c"))
 """What an apostrophe leaves of a word."""
@@ -47,7 +48,7 @@ class Facts:
 
     `text`: the whole of it, its tokens between spaces; `folded`: the same in small letters; `words`: those of it. `exact`: literals in
     which capitals count. `maybe_names`: words with a capital that the beginning of a sentence may have given them.
-    `poles`: how often it names each end of an axis of opposites.
+    `poles`: how often it names each end of an axis of opposites. `symbols`: emoji, arrows, operators, and digits above or below the line.
     """
 
     text: str
@@ -64,6 +65,7 @@ class Facts:
     poles: Counter[tuple[int, int]] = field(default_factory=Counter)
     units: Counter[str] = field(default_factory=Counter)
     signs: tuple[str, ...] = ()
+    symbols: Counter[str] = field(default_factory=Counter)
     items: tuple[Item, ...] = ()
 
     @property
@@ -74,7 +76,7 @@ class Facts:
 
 def read(text: str) -> Facts:
     """Return what a text says."""
-    return _Reading(tokens(cleaned(text))).facts()
+    return _Reading(tokens(cleaned(text))).facts(symbols(text))
 
 
 def language_of(pieces: Iterable[Token]) -> str:
@@ -103,6 +105,11 @@ def bare(fold: str) -> str:
     return fold.removesuffix("'s").removesuffix("'")
 
 
+def _is_term(token: Token) -> bool:
+    """Say whether it may be a part of a formula."""
+    return token.form is Form.NUMBER or (token.form is Form.WORD and len(token.fold) == 1)
+
+
 class _Reading:
     """One text, while it is being read."""
 
@@ -124,8 +131,8 @@ class _Reading:
         self._signs: list[str] = []
         self._items: list[Item] = []
 
-    def facts(self) -> Facts:
-        """Read it."""
+    def facts(self, symbols: Counter[str]) -> Facts:
+        """Read it. `symbols`: those of the text as it was written."""
         at = 0
         while at < len(self._tokens):
             at += self._take(at)
@@ -148,6 +155,7 @@ class _Reading:
             poles=Counter(self._poles),
             units=Counter(self._units),
             signs=tuple(self._signs),
+            symbols=symbols,
             items=tuple(
                 [item._replace(after=following.key) for item, following in pairwise(self._items)]
                 + self._items[-1:]
@@ -158,6 +166,8 @@ class _Reading:
         """Take what begins at a token, and return how many tokens that is."""
         token = self._tokens[at]
         if token.form is Form.STOP:
+            if token.text in _BRACKETS and any(map(_is_term, self._around(at))):
+                self._signs.append(token.text)
             return 1
         if token.form in _LITERALS:
             return self._literal(at, token)
@@ -196,16 +206,20 @@ class _Reading:
         return self._language.prepositions.get(fold, ""), False
 
     def _literal(self, at: int, token: Token) -> int:
-        (self._exact if token.form is Form.CODE else self._literals).add(token.fold)
+        exact = token.form is Form.CODE or token.fold != token.fold.casefold()
+        (self._exact if exact else self._literals).add(token.fold)
         return self._item(at, token.fold)
 
     def _sign(self, at: int, token: Token) -> int:
         if token.fold in UNITS and UNITS[token.fold].measure not in COUNTED_UNITS:
             self._units.append(UNITS[token.fold].name)
-        around = [self._tokens[place] for place in (at - 1, at + 1) if 0 <= place < len(self._tokens)]
+        around = self._around(at)
         if any(each.form in (Form.NUMBER, Form.CODE) or len(each.fold) == 1 for each in around):
             self._signs += [sign for sign in token.text if sign in _COUNTED_SIGNS]
         return 1
+
+    def _around(self, at: int) -> list[Token]:
+        return [self._tokens[place] for place in (at - 1, at + 1) if 0 <= place < len(self._tokens)]
 
     def _word(self, at: int, token: Token) -> int:
         fold = _ELISION.sub("", token.fold)
@@ -230,8 +244,11 @@ class _Reading:
         if fold in grammar.NEGATIONS:
             return 1
         if self._is_name(at, token):
-            (self._maybe if token.opens else self._names).add(bare(fold))
-            return self._item(at, bare(fold))
+            if not token.opens:
+                self._names.add(bare(fold))
+                return self._item(at, bare(fold))
+            self._maybe.add(bare(fold))  # and where only one text has it, it asks for more, as other words do
+            return self._item(at, stem(bare(fold)), fixed=False)
         if fold not in self._language.form and fold not in _LETTERS:
             return self._item(at, stem(bare(fold)), fixed=False)
         return 1

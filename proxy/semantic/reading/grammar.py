@@ -132,8 +132,25 @@ NEGATIONS: Final = _words("""
 """)
 FRENCH_HALVES: Final = (_words("ne n"), _words("pas jamais aucun aucune rien plus personne ni"))
 """French denies with two words, and sometimes drops the first: the pair counts once."""
-DENYING_PREFIXES: Final = ("un", "dis", "in", "im", "ir", "il", "non", "de", "dés", "des")
+DENYING_PREFIXES: Final = (
+    "un",
+    "dis",
+    "in",
+    "im",
+    "ir",
+    "il",
+    "non",
+    "de",
+    "dés",
+    "des",
+    "a",
+    "ent",
+    "hyper",
+    "hypo",
+)
 """Before a word they make its opposite: possible, impossible; install, uninstall."""
+TOO_LITTLE, TOO_MUCH = "hypo", "hyper"
+"""And one of these makes the opposite of what the other makes."""
 
 ENDINGS: Final = (
     ("'s", 1, ""),

@@ -175,6 +175,7 @@ _AXES: Final = """
     hour hourly | day daily | week weekly | month monthly | year yearly annual annually
     plus addition | minus subtraction | times multiplication
     thumbnail | original
+    can could may might kann könnte darf puede puedo peut peux | must muss müssen have_to has_to doit dois debe debo | should ought soll sollte devrait devrais debería
     cat cats | dog dogs
 """
 

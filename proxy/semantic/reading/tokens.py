@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -107,6 +108,10 @@ _ABBREVIATIONS: Final = frozenset(
 )
 _WORD: Final = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?\Z")
 _CAMEL: Final = re.compile(r"[^\W\d_]*[a-z][A-Z]")
+_SYMBOLS: Final = frozenset(("So", "Sm", "Sk"))
+_READ_SYMBOLS: Final = frozenset("°−`´¨")
+_BITS: Final = re.compile(r"(\A|[0-9])([KMGT])b\Z")
+_PATHS: Final = ("-", "~", "/", "./", "../")
 _DOTTED_WORDS: Final = frozenset(("a.m", "p.m", "e.g", "i.e", "z.b", "u.s", "u.k", "d.h"))
 
 
@@ -115,6 +120,27 @@ def cleaned(text: str) -> str:
     text = unicodedata.normalize("NFKC", text).translate(_APOSTROPHES)
     text = "".join(char for char in text if unicodedata.category(char) not in ("Cf", "Co", "Cs", "Cn"))
     return re.sub(r"[^\S\n]+", " ", text).strip()
+
+
+def symbols(text: str) -> Counter[str]:
+    """Return how often a text has each of its symbols: emoji, arrows, operators, and digits above or below the line.
+
+    Those that stand for words are not among them; they are read as what they stand for.
+    """
+    found = Counter(char for char in text if char > "\x7f" and _is_raised(char))
+    found.update(
+        char
+        for char in unicodedata.normalize("NFKC", text)
+        if unicodedata.category(char) in _SYMBOLS and char not in _READ_SYMBOLS
+    )
+    return found
+
+
+def _is_raised(char: str) -> bool:
+    return (
+        unicodedata.decomposition(char).startswith(("<super>", "<sub>"))
+        and not unicodedata.normalize("NFKC", char).isalpha()
+    )
 
 
 def tokens(text: str) -> list[Token]:
@@ -148,19 +174,27 @@ def _as_tokens(form: Form, piece: str, opens: bool) -> list[Token]:
         return [Token(form, inner, inner.casefold(), opens)]
     if form is Form.ADDRESS:
         piece = piece.rstrip(".,;:!?)")
-        return [Token(form, piece, piece.casefold(), opens)]
+        return [Token(form, piece, piece if _is_exact(piece) else piece.casefold(), opens)]
     if form is not Form.MIXED:
         return [Token(form, piece, piece.casefold(), opens)]
     if _is_identifier(piece):
         bare = piece.removesuffix("'s")
-        return [Token(Form.MIXED, bare, bare.casefold(), opens)]
+        return [Token(Form.MIXED, bare, bare if _is_exact(bare) else _folded(bare), opens)]
     if piece.casefold() in _DOTTED_WORDS:
         plain = piece.replace(".", "")
         return [Token(Form.WORD, plain, plain.casefold(), opens)]
     parts = re.split(r"[-.:]+", piece)
-    return [
-        Token(Form.WORD, part, part.casefold(), opens and at == 0) for at, part in enumerate(parts) if part
-    ]
+    return [Token(Form.WORD, part, _folded(part), opens and at == 0) for at, part in enumerate(parts) if part]
+
+
+def _folded(piece: str) -> str:
+    """Return a piece in small letters. Megabits are not megabytes."""
+    return _BITS.sub(r"\1\2bit", piece).casefold()
+
+
+def _is_exact(piece: str) -> bool:
+    """Say whether capitals count in it: an option, a path, or a name in code. In hosts, versions and products they do not."""
+    return piece.startswith(_PATHS) or "_" in piece or "::" in piece or piece[1:3] == ":\\"
 
 
 def _is_identifier(piece: str) -> bool:

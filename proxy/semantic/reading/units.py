@@ -39,6 +39,8 @@ volume: 1 l litre litres liter liters litro litros, 1/1000 ml millilitre millili
 cup: 1 cup cups
 bytes: 1 b byte bytes, 1000 kb kilobyte kilobytes, 1000000 mb megabyte megabytes, 1000000000 gb gigabyte gigabytes
 bytes: 1000000000000 tb terabyte terabytes, 1024 kib, 1048576 mib, 1073741824 gib, 1099511627776 tib
+bits: 1 bit bits, 1000 kbit kilobit kilobits, 1000000 mbit megabit megabits, 1000000000 gbit gigabit gigabits
+bits: 1000000000000 tbit terabit terabits
 celsius: 1 celsius centigrade
 fahrenheit: 1 fahrenheit
 kelvin: 1 kelvin

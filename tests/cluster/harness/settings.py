@@ -10,6 +10,8 @@ CHART = ROOT / "charts" / "waterclock"
 
 IMAGE = os.environ.get("IMAGE") or "waterclock:dev"
 """The image under test; the nodes have it, or can pull it."""
+CACHE_IMAGE = os.environ.get("CACHE_IMAGE", "")
+"""The image of the semantic cache; where none is named, its tests are skipped."""
 PULL_POLICY = os.environ.get("PULL_POLICY") or "IfNotPresent"
 KEEP = os.environ.get("KEEP", "") not in ("", "0")
 """Leave everything in the cluster at the end, to look at it."""
