@@ -32,7 +32,7 @@ SMALL_VOICES: Final = {"small": Voice(120, 10, 20)}
 
 KEY: Final = "Bearer demo-key"
 QUESTION: Final = "How long could a speaker in court speak with two jars of water?"
-REWORDED: Final = "Given two jars of water, how long could a speaker speak in court?"
+REWORDED: Final = "With two jars of water, how long could a speaker speak in court?"
 OTHER: Final = "How long could a speaker in court speak with three jars of water?"
 DIFFERS: Final = "numbers differ"
 """Why the last finds nothing, alike as it is."""
