@@ -104,7 +104,8 @@ def test_what_it_says_is_what_was_counted(prometheus: Prometheus) -> None:
     assert use.needs.total == pytest.approx(
         1000, rel=0.15
     )  # `increase` reckons with what lies before the first scrape
-    assert use.needs.censored == use.cut == pytest.approx(20, rel=0.2)
+    assert use.cut == pytest.approx(20, rel=0.2)
+    assert abs(use.needs.censored - use.cut) <= 1  # each of its series is rounded by itself
     share = 5500 * MILLISECOND
     assert use.needs.quantile(0.5).high == share // 2
     assert use.needs.quantile(0.95).high == share * 3 // 4
