@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import tempfile
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, ExitStack
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from bench import hits, report
 from bench.builds import PURE, interpreter
@@ -23,30 +22,27 @@ from bench.degrade_jobs import Asked, Load, Others, play
 from bench.machine import machine, versions, warnings
 from bench.peers.base import room_for
 from bench.procs import HOST, Cores, Failed, Missing, Plan, free_port, pinned, progress, running
+from bench.settings import add_options, number, settings_of
 
 RESULTS: Final = Path(__file__).parent / "results" / "degrade.json"
 PARTS: Final = ("all", "jobs", "hits")
-
-
-def _setting(default: int, meaning: str) -> Any:
-    return field(default=default, metadata={"help": meaning})
 
 
 @dataclass(frozen=True)
 class Setting:
     """Times are milliseconds, but for `seconds`."""
 
-    seconds: int = _setting(15, "for how long jobs come as usual, and then with a slow model")
-    rate: int = _setting(12, "jobs a second of each variant")
-    budget: int = _setting(1_600, "ms that a job has")
-    factor: int = _setting(4, "by how much the model becomes slower")
-    full: int = _setting(500, "ms that the large model takes as usual")
-    fast: int = _setting(200, "ms that the fast one takes")
-    minimal: int = _setting(60, "ms that the small one takes")
-    spread: int = _setting(25, "deviation of the logarithm of these times, in hundredths")
-    questions: int = _setting(50, "how many different ones there are")
-    hits: int = _setting(5_000, "exact hits on each server")
-    seed: int = _setting(1, "of the arrivals, questions and times")
+    seconds: int = number(15, "for how long jobs come as usual, and then with a slow model")
+    rate: int = number(12, "jobs a second of each variant")
+    budget: int = number(1_600, "ms that a job has")
+    factor: int = number(4, "by how much the model becomes slower")
+    full: int = number(500, "ms that the large model takes as usual")
+    fast: int = number(200, "ms that the fast one takes")
+    minimal: int = number(60, "ms that the small one takes")
+    spread: int = number(25, "deviation of the logarithm of these times, in hundredths")
+    questions: int = number(50, "how many different ones there are")
+    hits: int = number(5_000, "exact hits on each server")
+    seed: int = number(1, "of the arrivals, questions and times")
 
     @property
     def load(self) -> Load:
@@ -160,12 +156,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "part", nargs="?", choices=PARTS, default="all", help="what to measure (default: all)"
     )
     parser.add_argument("--short", action="store_true", help="fewer jobs and hits")
-    for each in fields(Setting):
-        assert each.default is not MISSING
-        default = f"{each.default}, short {SHORT[each.name]}" if each.name in SHORT else f"{each.default}"
-        parser.add_argument(
-            f"--{each.name}", type=int, metavar="N", help=f"{each.metadata['help']} ({default})"
-        )
+    add_options(parser, Setting, SHORT)
     parser.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
     parser.add_argument("--json", type=Path, default=RESULTS, metavar="FILE", help="default: %(default)s")
     parser.add_argument("--check", action="store_true", help="end with status 1 when a promise is missed")
@@ -174,10 +165,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = _arguments(argv)
-    given = {each.name: getattr(arguments, each.name) for each in fields(Setting)}
-    setting = Setting(
-        **{**(SHORT if arguments.short else {}), **{k: v for k, v in given.items() if v is not None}}
-    )
+    setting = settings_of(arguments, Setting, SHORT)
     cores = Cores.choose()
     about = machine(cores)
     for warning in warnings(cores):
@@ -190,15 +178,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     kept = list(floors(found))
-    rows = [["met" if each.met else "MISSED", each.promise, each.measured or "–"] for each in kept]
-    promises = report.Table("What is promised of a ladder and its cache", ["", "promise", "measured"], rows)
-    for each in (*tables(found), promises):
-        if arguments.markdown:
-            print(report.as_markdown(each), end="\n\n")
-        else:
-            report.show(each)
+    promised = report.promises("What is promised of a ladder and its cache", kept)
+    report.tell([*tables(found), promised], markdown=arguments.markdown)
     whole = {"machine": about, "versions": versions(), "setting": asdict(setting)} | summary(found)
-    arguments.json.parent.mkdir(parents=True, exist_ok=True)
-    arguments.json.write_text(json.dumps(whole, indent=1) + "\n")
-    progress(f"every job and hit: {arguments.json}")
+    report.keep(arguments.json, whole, "every job and hit")
     return 1 if arguments.check and not all(each.met for each in kept) else 0

@@ -13,15 +13,14 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from http.client import HTTPConnection
 from pathlib import Path
-from textwrap import dedent
 from typing import Final
 
 from bench.builds import BUILDS, interpreter
 from bench.callers import call_spread
 from bench.degrade_figures import NGINX, Hits
 from bench.peers.base import room_for
-from bench.procs import HOST, Cores, Failed, Missing, Plan, Running, find, free_port, progress, running
-from bench.upstream import user
+from bench.procs import HOST, Cores, Failed, Missing, Plan, Running, free_port, progress, running
+from bench.upstream import nginx_serving
 from proxy.demo.degrade import model
 from proxy.demo.degrade.model import Model, Voice
 
@@ -152,32 +151,7 @@ def _statics(body: bytes, parent: Path) -> list[Plan]:
 
 
 def _nginx(body: bytes, room: Path) -> Plan:
-    port = free_port()
     text = body.decode().replace("\\", "\\\\").replace('"', '\\"')
-    config = room / "nginx.conf"
-    config.write_text(
-        dedent(f"""\
-        {user()}
-        daemon off;
-        worker_processes 1;
-        pid {room}/nginx.pid;
-        error_log stderr;
-        events {{ worker_connections 64; }}
-        http {{
-            access_log off;
-            keepalive_requests 1000000000;
-            client_body_temp_path {room}/body;
-            proxy_temp_path {room}/proxy;
-            fastcgi_temp_path {room}/fastcgi;
-            uwsgi_temp_path {room}/uwsgi;
-            scgi_temp_path {room}/scgi;
-            server {{
-                listen {HOST}:{port};
-                default_type application/json;
-                location / {{ return 200 "{text}"; }}
-            }}
-        }}
-        """)
+    return nginx_serving(
+        NGINX, room, f'location / {{ default_type application/json; return 200 "{text}"; }}', "/readyz"
     )
-    argv = (find("nginx", "apt install nginx (Debian)"), "-p", str(room), "-e", "stderr", "-c", str(config))
-    return Plan(NGINX, argv, port, port, "/readyz", room / "nginx.log", room)

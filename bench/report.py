@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from statistics import median
 from typing import Any, Final, TypeVar
 
@@ -13,6 +14,7 @@ from bench.cuts import ALLOWANCE_MS, CALLERS, Lateness, percentile
 from bench.floors import MIB, Floor, Results, judged
 from bench.hotpath import HotPath
 from bench.load import CONNECTIONS
+from bench.procs import progress
 from bench.start import Starts
 from bench.throughput import DIRECT, Comparison, Row
 
@@ -36,6 +38,28 @@ class Table:
     def figures(self) -> list[bool]:
         """Which columns hold figures: those stand to the right."""
         return [all(cell[:1].isdigit() or cell[:1] in "-–" for cell in cells) for _, *cells in self.by_column]
+
+
+def promises(title: str, found: Sequence[Floor]) -> Table:
+    """Return what is promised, and whether it is kept."""
+    rows = [["met" if each.met else "MISSED", each.promise, each.measured or _NONE] for each in found]
+    return Table(title, ["", "promise", "measured"], rows)
+
+
+def tell(shown: Iterable[Table], *, markdown: bool) -> None:
+    """Print tables, for people or as Markdown."""
+    for each in shown:
+        if markdown:
+            print(as_markdown(each), end="\n\n")
+        else:
+            show(each)
+
+
+def keep(path: Path, whole: Mapping[str, Any], what: str) -> None:
+    """Write all that was measured to a file, and say so. `what`: what there is in it that no table has."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(whole, indent=1) + "\n")
+    progress(f"{what}: {path}")
 
 
 def tables(results: Results, found: Sequence[Floor]) -> Iterator[Table]:

@@ -282,25 +282,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     kept = floors(rows, cost)
-    promises = [["met" if each.met else "MISSED", each.promise, each.measured or "–"] for each in kept]
-    shown = [table(rows, every), *([] if cost is None else [cost_table(cost, ENTRIES)])]
-    for each in (
-        *shown,
-        report.Table("What is promised of the semantic cache", ["", "promise", "measured"], promises),
-    ):
-        if arguments.markdown:
-            print(report.as_markdown(each), end="\n\n")
-        else:
-            report.show(each)
+    promised = report.promises("What is promised of the semantic cache", kept)
+    costs = [] if cost is None else [cost_table(cost, ENTRIES)]
+    report.tell([table(rows, every), *costs, promised], markdown=arguments.markdown)
     whole = {
         "machine": about,
         "versions": versions(),
         "rows": [asdict(row) for row in rows],
         "cost": None if cost is None else asdict(cost),
     }
-    arguments.json.parent.mkdir(parents=True, exist_ok=True)
-    arguments.json.write_text(json.dumps(whole, indent=1) + "\n")
-    progress(f"every time: {arguments.json}")
+    report.keep(arguments.json, whole, "every time")
     return 1 if arguments.check and not all(each.met for each in kept) else 0
 
 

@@ -16,17 +16,17 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, Final
 
 from bench import report
 from bench.builds import PURE, interpreter
-from bench.floors import Floor
 from bench.machine import machine, versions, warnings
 from bench.peers.base import room_for
 from bench.procs import HOST, Cores, Failed, Missing, Plan, Running, free_port, progress, running
+from bench.settings import add_options, number, settings_of
 from bench.storm_agents import Job, Orders
 from bench.storm_figures import ADMISSION, BUDGET, HOLDS, NO_SIDECAR, RETRIES, Round, Row, floors, table
 from bench.storm_tool import Counts
@@ -36,29 +36,25 @@ _HERE: Final = Path(__file__).parent
 _LONGER: Final = 1_000
 
 
-def _setting(default: int, meaning: str) -> Any:
-    return field(default=default, metadata={"help": meaning})
-
-
 @dataclass(frozen=True)
 class Setting:
     """Times are milliseconds, but for `seconds`."""
 
-    agents: int = _setting(200, "agents that begin at once")
-    arrivals: int = _setting(40, "agents a second that come after that")
-    seconds: int = _setting(10, "for how long they come")
-    calls: int = _setting(5, "calls of an agent, one after the other")
-    deadline: int = _setting(3_000, "ms in which they are to be done: the budget")
-    fast: int = _setting(20, "ms that the tool works on two calls in three")
-    slow: int = _setting(400, "ms that it works on the third")
-    workers: int = _setting(32, "calls that the tool works on at once")
-    limit: int = _setting(1_000, "ms that a caller waits for one try")
-    retries: int = _setting(3, "times that it tries a call again")
-    concurrency: int = _setting(32, "admission: calls of the route in flight")
-    queue: int = _setting(64, "admission: calls that may wait")
-    min_start: int = _setting(400, "admission: ms without which no call is started")
-    rounds: int = _setting(3, "rounds, each with other jobs")
-    seed: int = _setting(1, "of the first round")
+    agents: int = number(200, "agents that begin at once")
+    arrivals: int = number(40, "agents a second that come after that")
+    seconds: int = number(10, "for how long they come")
+    calls: int = number(5, "calls of an agent, one after the other")
+    deadline: int = number(3_000, "ms in which they are to be done: the budget")
+    fast: int = number(20, "ms that the tool works on two calls in three")
+    slow: int = number(400, "ms that it works on the third")
+    workers: int = number(32, "calls that the tool works on at once")
+    limit: int = number(1_000, "ms that a caller waits for one try")
+    retries: int = number(3, "times that it tries a call again")
+    concurrency: int = number(32, "admission: calls of the route in flight")
+    queue: int = number(64, "admission: calls that may wait")
+    min_start: int = number(400, "admission: ms without which no call is started")
+    rounds: int = number(3, "rounds, each with other jobs")
+    seed: int = number(1, "of the first round")
 
     @property
     def capacity(self) -> float:
@@ -243,15 +239,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         prog="python -m bench storm", description="Many agents, a slow tool, with and without admission."
     )
     parser.add_argument("--short", action="store_true", help="a small storm, three variants, one round")
-    for each in fields(Setting):
-        assert each.default is not MISSING
-        default = f"{each.default}, short {SHORT[each.name]}" if each.name in SHORT else f"{each.default}"
-        parser.add_argument(
-            f"--{each.name.replace('_', '-')}",
-            type=int,
-            metavar="N",
-            help=f"{each.metadata['help']} ({default})",
-        )
+    add_options(parser, Setting, SHORT)
     parser.add_argument("--rows", metavar="NAMES", help="only these, separated by semicolons")
     parser.add_argument("--notices", action="store_true", help="the tool passes over callers that have left")
     parser.add_argument("--silent", action="store_true", help="callers do not say how long they wait")
@@ -278,17 +266,9 @@ def _said(setting: Setting) -> str:
     )
 
 
-def _promises(found: Sequence[Floor]) -> report.Table:
-    rows = [["met" if each.met else "MISSED", each.promise, each.measured or "–"] for each in found]
-    return report.Table("What is promised of admission", ["", "promise", "measured"], rows)
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = _arguments(argv)
-    given = {each.name: getattr(arguments, each.name) for each in fields(Setting)}
-    setting = Setting(
-        **{**(SHORT if arguments.short else {}), **{k: v for k, v in given.items() if v is not None}}
-    )
+    setting = settings_of(arguments, Setting, SHORT)
     cores = Cores.choose()
     about = machine(cores)
     for warning in warnings(cores):
@@ -304,11 +284,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     found = floors(rows)
-    for each in (table(rows), *([_promises(found)] if found else [])):
-        if arguments.markdown:
-            print(report.as_markdown(each), end="\n\n")
-        else:
-            report.show(each)
+    promised = [report.promises("What is promised of admission", found)] if found else []
+    report.tell([table(rows), *promised], markdown=arguments.markdown)
     whole = {
         "machine": about,
         "versions": versions(),
@@ -316,7 +293,5 @@ def main(argv: Sequence[str] | None = None) -> int:
         "tool": asdict(tool),
         "rows": {row.name: [each.summary() for each in row.rounds] for row in rows},
     }
-    arguments.json.parent.mkdir(parents=True, exist_ok=True)
-    arguments.json.write_text(json.dumps(whole, indent=1) + "\n")
-    progress(f"every round: {arguments.json}")
+    report.keep(arguments.json, whole, "every round")
     return 1 if arguments.check and not all(each.met for each in found) else 0

@@ -18,8 +18,18 @@ LARGE: Final = 64 * 1024
 
 def nginx(room: Path) -> Plan:
     """nginx with one worker, connections kept for ever, answers from memory."""
-    port = free_port()
     (room / "large").write_bytes(b"x" * LARGE)
+    served = f"""
+        location = /small {{ return 200 "{SMALL}"; }}
+        location = /orders {{ return 200 "{SMALL}"; }}
+        location = /large {{ open_file_cache max=10; }}
+        location = /status {{ stub_status; }}"""
+    return nginx_serving("nginx", room, served, "/status")
+
+
+def nginx_serving(name: str, room: Path, served: str, ready_path: str) -> Plan:
+    """nginx with one worker and connections kept for ever. `served`: its locations, as its configuration has them."""
+    port = free_port()
     config = room / "nginx.conf"
     config.write_text(
         dedent(f"""\
@@ -42,16 +52,12 @@ def nginx(room: Path) -> Plan:
             server {{
                 listen {HOST}:{port} backlog=1024;
                 root {room};
-                location = /small {{ return 200 "{SMALL}"; }}
-                location = /orders {{ return 200 "{SMALL}"; }}
-                location = /large {{ open_file_cache max=10; }}
-                location = /status {{ stub_status; }}
-            }}
-        }}
         """)
+        + served
+        + "\n    }\n}\n"
     )
     return Plan(
-        name="nginx",
+        name=name,
         argv=(
             find("nginx", "apt install nginx (Debian)"),
             "-p",
@@ -63,7 +69,7 @@ def nginx(room: Path) -> Plan:
         ),
         port=port,
         ready_port=port,
-        ready_path="/status",
+        ready_path=ready_path,
         log=room / "nginx.log",
         room=room,
     )

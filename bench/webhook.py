@@ -258,19 +258,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     kept = floors(found)
-    rows = [["met" if each.met else "MISSED", each.promise, each.measured or "–"] for each in kept]
-    for each in (
-        table(found),
-        report.Table("What is promised of reviews", ["", "promise", "measured"], rows),
-    ):
-        if arguments.markdown:
-            print(report.as_markdown(each), end="\n\n")
-        else:
-            report.show(each)
+    promised = report.promises("What is promised of reviews", kept)
+    report.tell([table(found), promised], markdown=arguments.markdown)
     whole: dict[str, Any] = {"machine": about, "versions": versions(), **asdict(found)}
-    arguments.json.parent.mkdir(parents=True, exist_ok=True)
-    arguments.json.write_text(json.dumps(whole, indent=1) + "\n")
-    progress(f"every review: {arguments.json}")
+    report.keep(arguments.json, whole, "every review")
     return 1 if arguments.check and not all(each.met for each in kept) else 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -17,7 +17,7 @@ from proxy.core.policy import MEBIBYTE, Address
 from proxy.core.units import MILLISECOND, MINUTE, SECOND
 
 if TYPE_CHECKING:
-    from proxy.semantic.server import Place
+    from proxy.semantic.server import Place, Settings
 
 
 def _address(text: str) -> Address:
@@ -158,27 +158,30 @@ def cache(
       curl -s localhost:10805/v1/find -H 'Content-Type: application/json' \\
         -d '{"partition": "p", "text": "A table for two, please", "threshold": 0.8}'
     """
-    import uvloop
-
     try:
-        from proxy.semantic.embeddings import EmbeddingsFailed
-        from proxy.semantic.server import CacheServer, CannotListen, Settings
+        from proxy.semantic.server import Settings
         from proxy.semantic.shelf import Bounds
     except ImportError as error:
-        click.echo(
-            f"waterclock: cannot start: {error.name} is not installed; run: pip install 'waterclock[semantic]'",
-            err=True,
+        _cannot_start(f"{error.name} is not installed; run: pip install 'waterclock[semantic]'")
+    _serve(
+        Settings(
+            listen=listen,
+            embeddings=_place(embeddings, model, key_env, timeout),
+            bounds=Bounds(most_bytes, entries, min(partition_entries, entries)),
+            words_alike=words,
+            drain=drain / SECOND,
         )
-        sys.exit(1)
-    from proxy.observe.steplog import StepLog
-
-    settings = Settings(
-        listen=listen,
-        embeddings=_place(embeddings, model, key_env, timeout),
-        bounds=Bounds(most_bytes, entries, min(partition_entries, entries)),
-        words_alike=words,
-        drain=drain / SECOND,
     )
+
+
+def _serve(settings: Settings) -> None:
+    """Serve until SIGTERM."""
+    import uvloop
+
+    from proxy.observe.steplog import StepLog
+    from proxy.semantic.embeddings import EmbeddingsFailed
+    from proxy.semantic.server import CacheServer, CannotListen
+
     log = StepLog()
 
     async def serve() -> None:
@@ -187,10 +190,14 @@ def cache(
     try:
         uvloop.run(serve())
     except (CannotListen, EmbeddingsFailed) as error:
-        click.echo(f"waterclock: cannot start: {error}", err=True)
-        sys.exit(1)
+        _cannot_start(str(error))
     finally:
         log.close()
+
+
+def _cannot_start(problem: str) -> NoReturn:
+    click.echo(f"waterclock: cannot start: {problem}", err=True)
+    sys.exit(1)
 
 
 def _place(embeddings: str, model: str, key_env: str, timeout: int) -> Place | None:

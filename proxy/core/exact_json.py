@@ -22,19 +22,21 @@ _MARKED: Final = "\0{}\0"
 _ESCAPE: Final = r"\u0000"
 
 
-def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:
+def no_name_twice(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Build an object (`object_pairs_hook` of json). Raises ValueError where two members have one name."""
     value = dict(members)
     if len(value) != len(members):
         raise ValueError("an object has two members of one name")
     return value
 
 
-def _no_number(text: str) -> Any:
+def no_number(text: str) -> Any:
+    """Refuse NaN and the infinities (`parse_constant` of json), which are none of JSON. Raises ValueError."""
     raise ValueError(f"{text} is not a number of JSON")
 
 
 _DECODER: Final = json.JSONDecoder(
-    object_pairs_hook=_object, parse_float=_MARKED.format, parse_constant=_no_number
+    object_pairs_hook=no_name_twice, parse_float=_MARKED.format, parse_constant=no_number
 )
 _ENCODER: Final = json.JSONEncoder(
     ensure_ascii=False, check_circular=False, sort_keys=True, separators=(",", ":")

@@ -7,10 +7,8 @@
 A finished budget stays known for a while after its time, so that a late call under its id is refused and a further entry
 request finds the old clock, rather than either being given a fresh start. What is kept is bounded, in number and in
 bytes: the oldest finished ones go first. When all are open no further one is opened: to forget an open budget would be to
-let it grow. Nor is one forgotten, finished or not, while a call or an entry request of it is under way.
-
-A budget of one call that nobody named is known while that call is under way, and then among the last `LONE` of its kind,
-so that it can be looked at, and found again by who was told its id.
+let it grow. Nor is one forgotten, finished or not, while a call or an entry request of it is under way. A budget of one
+call that nobody named is known while that call is under way, and then among the last `LONE` of its kind.
 """
 
 from __future__ import annotations

@@ -15,9 +15,10 @@ from proxy.core.budget import Limit
 from proxy.core.calls import Phase
 from proxy.core.decision import decide
 from proxy.core.degrading import CacheUse, Degraded, FixedAnswer, RouteCache, Rung, Why
+from proxy.core.json_path import JsonPath
 from proxy.core.target import Target
 from proxy.core.units import whole_ms
-from proxy.dataplane.closing import PACKING, Closing
+from proxy.dataplane.closing import PACKING, UNPACKED, Closing
 from proxy.dataplane.descent import Descent
 from proxy.dataplane.onward import onward_head
 from proxy.dataplane.response import ResponseSide
@@ -29,9 +30,6 @@ from proxy.net.connection import UpstreamConnection
 from proxy.wire.events import Field, ResponseHead
 from proxy.wire.render import line
 
-_UNCHANGED: Final[frozenset[bytes]] = frozenset()
-_PACKED: Final = b"accept-encoding:"
-
 
 class Answered(Closing):
     """A call whose answer may come from elsewhere, or be less than asked."""
@@ -42,19 +40,15 @@ class Answered(Closing):
 
     def changed_head(self, connection: UpstreamConnection, rendered: list[bytes]) -> bytes:
         """Return the head that goes out, as the rung that was taken changes it. `rendered`: the budget's lines."""
+        without: frozenset[bytes] = frozenset()
         change = self.descent.changed if self.descent is not None else None
-        unpacked = self.unpacked()
-        without = (change.dropped if change is not None else _UNCHANGED) | (
-            PACKING if unpacked else _UNCHANGED
-        )
-        own = (
-            [each for each in change.lines if not (unpacked and each[:16].lower() == _PACKED)]
-            if change
-            else []
-        )
-        return onward_head(
-            self, connection, rendered + own + unpacked, without, chunked=self.request.instead is None
-        )
+        if change is not None:
+            rendered += change.lines
+            without = change.dropped
+        if self.case.route.truncate is not None:  # whatever the caller or the rung would rather have
+            rendered = [each for each in rendered if each[:16].lower() != b"accept-encoding:"] + [UNPACKED]
+            without |= PACKING
+        return onward_head(self, connection, rendered, without, chunked=self.request.instead is None)
 
     # -- received --------------------------------------------------------------------------------------------------
 
@@ -127,16 +121,12 @@ class Answered(Closing):
             lines.append(line(b"Cache-Status", missed(asked_for)))
         return lines
 
-    def after_delivery(self, descent: Descent) -> None:
-        """Keep a whole answer of the first rung, and take note of how long it took."""
-        self._keep(descent)
-
     def has_written(self) -> None:
         """Forget what was kept of a target that may have been written to: it may be true no more (RFC 9111 §4.4)."""
         if self.plane.cache.used and (self.status is None or self.status < 400):
             self.plane.cache.changed(_place(self.case.target))
 
-    def _keep(self, descent: Descent) -> None:
+    def after_delivery(self, descent: Descent) -> None:
         """Keep a whole answer of the first rung, and take note of how long it took."""
         response = self._response
         if self.phase is not Phase.COMPLETE or response.head is None or response.head.status >= 300:
@@ -239,9 +229,14 @@ class Answered(Closing):
         uses = [rung.cache for rung in route.ladder if rung.cache is not None]
         if self.head.upgrade is not None or (route.cache is None and not uses):
             return None
-        use = use or next((each for each in uses if each.text is not None), None)
+        use = use or next((each for each in uses if each.text == self._text_at()), None)
         target = self.descent.target if self.descent is not None else self.case.target
         return asked(route, self.head.method, _place(target), self.head.index, self.request.body(), use)
+
+    def _text_at(self) -> JsonPath | None:
+        """Return where the first rung that looks for what means the same finds its text."""
+        uses = (rung.cache for rung in self.case.route.ladder if rung.cache is not None)
+        return next((use.text for use in uses if use.text is not None), None)
 
     def _at_hand(self, use: CacheUse) -> Found | None:
         """Return what this process has kept, fresh or not too stale."""
@@ -264,8 +259,10 @@ class Answered(Closing):
         """
         descent, cache = self.descent, self.plane.cache
         question = descent.asked if descent is not None else None
-        if question is not None and use.semantic is not None:
-            question = self.asked_for(use)
+        if question is not None and use.text is not None and use.text != self._text_at():
+            question = self.asked_for(
+                use
+            )  # it looks elsewhere in the body than the rung that the call was first read for
         if descent is None or question is None or not cache.asks(question, use):
             self._missed()
             return False

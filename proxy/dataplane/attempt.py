@@ -100,7 +100,7 @@ class Attempts(Exchange):
         now = self.plane.clock()
         if self._out_of_time(now):
             return
-        if self.tries:
+        if self.tries and self._tries_of_rung:
             self.plane.observer.retried(self.case.route.name)
         self._begin_attempt(now)
         self.open()
@@ -209,7 +209,6 @@ class Attempts(Exchange):
 
     def attempt_begins(self, descent: Descent, now: int) -> None:
         """An attempt begins that something else may follow."""
-        raise NotImplementedError
 
     def _count_attempt(self, now: int) -> None:
         """Count an attempt that begins."""
@@ -241,11 +240,10 @@ class Attempts(Exchange):
             return False
         name = self.case.route.name
         budget = self.plane.retry_budget(name)
-        before = self.descent.before if self.descent is not None else 0
         decision = again(
             retries,
             failure,
-            made=self.tries - before if self._has_another(now) else retries.max + 1,
+            made=self._tries_of_rung if self._has_another(now) else retries.max + 1,
             repeatable=self._repeatable(),
             kept=self.phase is Phase.NOT_SENT or self.request.repeatable,
             left=self.due - now if self.due is not None else None,
@@ -266,6 +264,11 @@ class Attempts(Exchange):
         self._backoff = self.plane.loop.call_later(decision.after / SECOND, self._next_attempt)
         self._set_alarm()
         return True
+
+    @property
+    def _tries_of_rung(self) -> int:
+        """How many attempts were made of the same thing: a lower rung is another one."""
+        return self.tries - self.descent.before if self.descent is not None else self.tries
 
     def _has_another(self, now: int) -> bool:
         """Whether the unit gets another attempt. Those of a call that repeats no other are its own."""

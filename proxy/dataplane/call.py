@@ -92,7 +92,7 @@ class Call(Upload):
         case, has_body = self.case, self.head.framing is not Framing.NO_BODY
         keyed = case.limits.key is not None and not case.subscription
         route = case.route
-        less = bool(route.ladder) or route.cache is not None
+        less = route.degrades
         if self.kind is Kind.WRITE or keyed or (has_body and (less or route.max_attempts is not None)):
             self._write = WriteSide(self)
             self._write.begin()

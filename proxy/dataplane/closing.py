@@ -21,7 +21,7 @@ from proxy.wire.events import ResponseHead
 from proxy.wire.render import line
 
 _ANNOUNCED: Final = b"Trailer: Budget-Degraded, Budget-Outcome\r\n"
-_UNPACKED: Final = b"Accept-Encoding: identity\r\n"
+UNPACKED: Final = b"Accept-Encoding: identity\r\n"
 """A stream that is packed cannot be read here, and so not be closed."""
 PACKING: Final = frozenset({b"accept-encoding"})
 
@@ -39,10 +39,6 @@ class Closing(Shared):
         if (head.get(b"content-encoding") or b"identity").lower() != b"identity":
             return None
         return ending_for(content_type, self.case.target.path.partition("?")[0])
-
-    def unpacked(self) -> list[bytes]:
-        """Return the field line that asks for a stream as it can be read here, where that may become necessary."""
-        return [_UNPACKED] if self.case.route.truncate is not None else []
 
     def stream_margin(self, due: int) -> int:
         """Return how long before it is due a stream is ended: longer, where it is to be closed in its dialect."""
@@ -67,13 +63,14 @@ class Closing(Shared):
             super()._attempt_over(now)
 
     def _goes_on(self, due: int | None, now: int) -> bool:
+        """Say whether it is only the time to close a stream, which cannot be closed yet."""
         truncate, response = self.case.route.truncate, self._response
-        early = due is not None and now < due - super().stream_margin(due) and not response.outlasts
-        unclosable = truncate is not None and response.closable and response.closed(truncate.mark) is None
-        if early and self.enforced and unclosable:
-            response.outlasts = True
-            return True
-        return False
+        if truncate is None or due is None or not self.enforced or not response.closable or response.outlasts:
+            return False
+        if now >= due - super().stream_margin(due) or response.closed(truncate.mark) is not None:
+            return False
+        response.outlasts = True
+        return True
 
     def _give_up(self, outcome: Outcome, reason: str, detail: str, now: int) -> None:
         """Close a stream whose time is over, if that can be done truthfully."""

@@ -22,10 +22,11 @@ class Descent:
     """The state. `level`: how many rungs below the first the current one is; `why`: what speaks against those above.
 
     `target`: what was asked for, whichever rung is taken. `asked`: under what the cache knows the call; None where it is not to
-    be asked. `changed`: what differs in the request as this rung sends it. `overrun`: the rung that is taken when the current
-    one says nothing for too long. `otherwise`: what is done when no rung below can be taken. `since`: when the attempt under
-    way began. `search`: the question that is under way. `local`: no upstream is to be asked any more. `cap`: when the attempt under way is over whatever lies below it; `before`:
-    how many attempts had been made when this rung was taken. `problem`: why the last rung that fitted could not be taken.
+    be asked. `changed`: what differs in the request as this rung sends it; `before`: how many attempts had been made when it
+    was taken; `since`: when the attempt under way began; `cap`: when that is over, whatever lies below it. `overrun`: the rung
+    that is taken when the current one says nothing for too long. `search`: the question that is under way. `local`: no
+    upstream is to be asked any more. `otherwise`: what is done when no rung below can be taken. `problem`: why the last rung
+    that fitted could not be taken.
     """
 
     __slots__ = (

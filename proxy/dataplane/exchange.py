@@ -237,19 +237,16 @@ class Exchange(Step):
 
     def answer_leaves(self, descent: Descent) -> None:
         """The head of an answer is about to be passed on."""
-        raise NotImplementedError
 
     def after_delivery(self, descent: Descent) -> None:
         """A whole answer has been passed on."""
-        raise NotImplementedError
 
     def has_written(self) -> None:
-        """What is no read has been answered."""
-        raise NotImplementedError
+        """What is no read has been answered, or may have been."""
 
     def said_besides(self) -> list[bytes]:
         """Return what else there is to say in the head of an answer."""
-        raise NotImplementedError
+        return []
 
     def last_resort(self, now: int) -> bool:
         """Give what can be given when no time is left; return False where there is nothing."""

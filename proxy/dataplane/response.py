@@ -19,7 +19,8 @@ from proxy.dataplane.request import MANY_PARTS
 from proxy.degrade.cache.freshness import says_less
 from proxy.degrade.endings.ending import Ending
 from proxy.degrade.endings.failing import failure
-from proxy.degrade.endings.recognise import Boundary, boundary_for
+from proxy.degrade.endings.recognise import boundary_for
+from proxy.wire.boundary import Boundary
 from proxy.wire.events import Field, Framing, RequestHead, ResponseHead
 from proxy.wire.eventstream import EventBoundary, read_as_it_comes
 from proxy.wire.fields import dropped, via

@@ -12,7 +12,7 @@ from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
 from proxy.config.faults import quoted
-from proxy.core.exact_json import takes_long
+from proxy.core.exact_json import no_name_twice, no_number, takes_long
 from proxy.core.units import MILLISECOND
 from proxy.degrade.cache.entry import MOST_SPAN, decode
 from proxy.semantic.problems import Problem, malformed
@@ -73,7 +73,7 @@ def _members(body: bytes, names: tuple[str, ...]) -> Mapping[str, Any]:
             f"Send one JSON object with {', '.join(names)} and nothing else.",
         )
     try:
-        value = json.loads(body, object_pairs_hook=_object, parse_constant=_no_number)
+        value = json.loads(body, object_pairs_hook=no_name_twice, parse_constant=no_number)
     except (ValueError, RecursionError) as error:
         raise malformed(
             f"The body is not JSON: {quoted(str(error), 200)}.", "Send one JSON object in UTF-8."
@@ -90,17 +90,6 @@ def _members(body: bytes, names: tuple[str, ...]) -> Mapping[str, Any]:
                 f"Send an object with {', '.join(names)} and nothing else.",
             )
     return value
-
-
-def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(members)
-    if len(value) != len(members):
-        raise ValueError("an object has two members of one name")
-    return value
-
-
-def _no_number(text: str) -> Any:
-    raise ValueError(f"{text} is not a number of JSON")
 
 
 def _partition(members: Mapping[str, Any]) -> str:

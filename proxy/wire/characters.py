@@ -4,27 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
+from proxy.wire.boundary import Boundary
+
 _LONGEST: Final = 4
 
 
-class CharacterBoundary:
+class CharacterBoundary(Boundary):
     """Lets whole characters pass and keeps back the beginning of the next one: three bytes at most."""
 
-    __slots__ = ("_inside", "_tail")
-
-    def __init__(self) -> None:
-        self._tail = b""
-        self._inside = False
-
-    @property
-    def between_events(self) -> bool:
-        """Whether all that was passed on is whole characters, and nothing is kept back."""
-        return not self._inside and not self._tail
-
-    @property
-    def passed_whole(self) -> bool:
-        """Whether all that was passed on is whole characters; what is kept back nobody has seen."""
-        return not self._inside
+    __slots__ = ()
 
     def feed(self, data: bytes) -> bytes:
         """Take a piece of the stream, and return what may be passed on now."""
@@ -34,12 +22,6 @@ class CharacterBoundary:
             self._inside = False
         self._tail = buffer[end:]
         return buffer[:end]
-
-    def flush(self) -> bytes:
-        """Give up what is kept back: the stream has ended."""
-        tail, self._tail = self._tail, b""
-        self._inside = self._inside or bool(tail)
-        return tail
 
 
 def _begun(buffer: bytes) -> int:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-HELD: Final = 64 * 1024
-"""The longest piece of an event that is kept back. A longer event is passed on as it comes."""
+from proxy.wire.boundary import HELD, Boundary
 
 _LINE_ENDS: Final = b"\r\n"
 
@@ -54,24 +53,10 @@ def error_event(payload: bytes) -> bytes:
     return b"event: error\ndata: " + payload + b"\n\n"
 
 
-class EventBoundary:
+class EventBoundary(Boundary):
     """Lets whole events pass and keeps the beginning of the next one back."""
 
-    __slots__ = ("_inside", "_tail")
-
-    def __init__(self) -> None:
-        self._tail = b""
-        self._inside = False
-
-    @property
-    def between_events(self) -> bool:
-        """Whether all that was passed on is whole events, and nothing is kept back."""
-        return not self._inside and not self._tail
-
-    @property
-    def passed_whole(self) -> bool:
-        """Whether all that was passed on is whole events; what is kept back nobody has seen."""
-        return not self._inside
+    __slots__ = ()
 
     def feed(self, data: bytes) -> bytes:
         """Take a piece of the stream, and return what may be passed on now."""
@@ -90,12 +75,6 @@ class EventBoundary:
             self._inside = True
         self._tail = buffer[end:]
         return buffer[:end]
-
-    def flush(self) -> bytes:
-        """Give up what is kept back: the stream has ended."""
-        tail, self._tail = self._tail, b""
-        self._inside = self._inside or bool(tail)
-        return tail
 
 
 def _last_event_end(buffer: bytes, start: int) -> int:

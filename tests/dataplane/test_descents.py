@@ -212,6 +212,17 @@ def test_each_rung_has_retries_of_its_own() -> None:
     assert client.body == b"4"
 
 
+def test_a_lower_rung_is_no_retry_of_the_one_above() -> None:
+    retries = Retries(max=1, statuses=frozenset({503}), base=0)
+    world = laddered(FULL, FAST, retries=retries)
+    asks(world.client(), 900)
+    for body in (b"1", b"2", b"3", b"4"):
+        world.upstreams[-1].answers(body, 503)
+        world.advance(1)
+    assert world.observed.records[-1].tries == 4
+    assert world.observed.retries == ["fallback", "fallback"]
+
+
 def test_one_that_was_overtaken_in_vain_is_measured_to_its_end() -> None:
     world = laddered(Rung("full", None), replace(FAST, needs=200 * MILLISECOND))
     asks(world.client(), 1000, b"no json")

@@ -12,31 +12,10 @@ import pytest
 from proxy.demo import telling
 from proxy.demo.degrade import plan, service, story
 from proxy.demo.degrade.plan import CASES, WORDINGS
+from tests.demo.processes import left_running
 
 COMMAND = [sys.executable, "-m", "proxy.cli", "demo-degrade"]
 needs_the_cache = pytest.mark.skipif(find_spec("usearch") is None, reason="usearch is not installed")
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the demo makes its folder; it is looked into afterwards."""
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr("tempfile.tempdir", None)
-    monkeypatch.setenv("COLUMNS", "80")
-    return tmp_path
-
-
-def left_running(folder: Path) -> list[str]:
-    """The command lines of running processes that name something in the folder, where /proc tells."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = process.read_bytes().decode(errors="replace")
-        except OSError:
-            continue
-        if str(folder) in words:
-            found.append(words)
-    return found
 
 
 @needs_the_cache

@@ -14,31 +14,10 @@ import pytest
 
 from proxy.demo import story, telling
 from proxy.demo.plan import POLICY, VARIANTS
+from tests.demo.processes import left_running
 from tests.support.waiting import eventually
 
 COMMAND = [sys.executable, "-m", "proxy.cli", "demo"]
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the demo makes its folder; it is looked into afterwards."""
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr("tempfile.tempdir", None)
-    monkeypatch.setenv("COLUMNS", "80")
-    return tmp_path
-
-
-def started_from(folder: Path) -> list[str]:
-    """The command lines of running processes that name something in the folder, where /proc tells."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = process.read_bytes().decode(errors="replace")
-        except OSError:
-            continue
-        if str(folder) in words:
-            found.append(words)
-    return found
 
 
 def test_it_tells_the_whole_story(folder: Path) -> None:
@@ -67,7 +46,7 @@ def test_it_tells_the_whole_story(folder: Path) -> None:
     assert place.startswith(str(kept))
     assert max(map(len, told.splitlines())) <= 80
     assert {"waterclock.yaml", "steps.jsonl", "journal.db"} <= {each.name for each in kept.iterdir()}
-    assert started_from(folder) == []
+    assert left_running(folder) == []
 
 
 def test_a_claim_that_does_not_hold_is_named(
@@ -113,4 +92,4 @@ def test_it_can_be_stopped(folder: Path, number: signal.Signals) -> None:
     assert process.returncode == 130
     assert complaints == "Stopped. Nothing of it is left running.\n"
     assert list(folder.iterdir()) == []
-    assert started_from(folder) == []
+    assert left_running(folder) == []

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.eventstream import HELD, EventBoundary, error_event, read_as_it_comes
+from proxy.wire.boundary import HELD
+from proxy.wire.eventstream import EventBoundary, error_event, read_as_it_comes
 from tests.wire.feeding import pieces
 
 LINE_ENDS = ["\n", "\r\n", "\r"]

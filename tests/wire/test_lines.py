@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.eventstream import HELD
+from proxy.wire.boundary import HELD
 from proxy.wire.lines import LineBoundary
 from tests.wire.feeding import byte_by_byte, pieces
 

@@ -10,8 +10,8 @@ import json
 from typing import Any, Final
 
 from proxy.core.calls import Outcome
-from proxy.degrade.endings.recognise import Boundary
 from proxy.degrade.endings.writing import event, line
+from proxy.wire.boundary import Boundary
 from proxy.wire.characters import CharacterBoundary
 from proxy.wire.eventstream import error_event
 from proxy.wire.lines import LineBoundary

@@ -13,11 +13,10 @@ from proxy.degrade.endings.openai_chat import OpenAIChat
 from proxy.degrade.endings.openai_responses import OpenAIResponses
 from proxy.degrade.endings.structured import EventsEnding, LinesEnding
 from proxy.degrade.endings.text import TextEnding
+from proxy.wire.boundary import Boundary
 from proxy.wire.characters import CharacterBoundary
 from proxy.wire.eventstream import EventBoundary
 from proxy.wire.lines import LineBoundary
-
-Boundary = EventBoundary | LineBoundary | CharacterBoundary
 
 _IN_EVENTS: Final[tuple[type[Dialect], ...]] = (OpenAIChat, OpenAIResponses, AnthropicMessages, Gemini)
 _IN_LINES: Final[tuple[type[Dialect], ...]] = (Ollama,)
