@@ -166,9 +166,10 @@ class Answered(Closing):
     def took(self, since: int | None, rung: str | None, now: int) -> None:
         """Take note of how long an attempt has taken: until its end, or until it was given up as too slow."""
         if since is not None and rung is not None:
-            route = self.case.route.name
-            self.plane.measured.add(route, rung, now - since, now)
-            self.plane.observer.rung_tried(route, rung, now - since)
+            route = self.case.route
+            if any(each.needs is None and each.name == rung for each in route.ladder):
+                self.plane.measured.add(route.name, rung, now - since, now)
+            self.plane.observer.rung_tried(route.name, rung, now - since)
 
     # -- given -----------------------------------------------------------------------------------------------------
 

@@ -155,6 +155,7 @@ class Plane:
         self.retry_budgets: dict[str, RetryBudget] = {}
         self.claims = Claims()
         self.measured = Measured()
+        self.measured.prepare(policy)
         self.cache = Cache(loop, clock, lambda: self.policy.cache)
         self.jitter: Callable[[], float] = random.random
         self.own = own
@@ -250,6 +251,7 @@ class Plane:
         if policy.connections != self.policy.connections:
             self.pool.forget()  # what lies idle may lead through a parent proxy that is one no more
         self.policy = policy
+        self.measured.prepare(policy)
         self.router = Router(policy)
         self.budgets.bounds = policy.ledger
         self.turns.hand(self.scheduler.adopt(policy, self.clock()))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from proxy.core.policy import Policy
 from proxy.core.units import MILLISECOND, MINUTE
 
 if TYPE_CHECKING:
@@ -46,6 +47,15 @@ class Measured:
     def __init__(self) -> None:
         """Begin with nothing."""
         self._rungs: dict[tuple[str, str], _Rung] = {}
+
+    def __len__(self) -> int:
+        return len(self._rungs)
+
+    def prepare(self, policy: Policy) -> None:
+        """Load the library that keeps the measurements, if a policy asks for any: no call is to wait for that."""
+        routes = (policy.fallback, *policy.routes)
+        if any(rung.needs is None for route in routes for rung in route.ladder):
+            _sketch()
 
     def add(self, route: str, rung: str, took: int, now: int) -> None:
         """Take note of an attempt."""
@@ -92,7 +102,7 @@ class Measured:
 
 
 def _sketch() -> BaseDDSketch:
-    """Return an empty sketch. The library is loaded by the first sidecar that has a rung to measure."""
+    """Return an empty sketch."""
     from ddsketch import LogCollapsingLowestDenseDDSketch
 
     return LogCollapsingLowestDenseDDSketch(_ERROR, 512)

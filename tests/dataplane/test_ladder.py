@@ -371,6 +371,15 @@ def test_a_rung_whose_need_is_measured_is_taken_as_long_as_it_fits() -> None:
     assert {(route, rung) for route, rung, _ in world.observed.rungs_tried} == {("fallback", "full")}
 
 
+def test_only_what_is_asked_for_is_measured() -> None:
+    """The metrics have all; only `needs: auto` has a use for more."""
+    world = laddered()
+    asks(world.client(), 900)
+    world.upstream().answers()
+    assert world.observed.rungs_tried == [("fallback", "full", 0)]
+    assert len(world.plane.measured) == 0
+
+
 def test_a_client_that_leaves_takes_everything_along() -> None:
     world = laddered()
     client = asks(world.client(), 900)

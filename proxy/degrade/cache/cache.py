@@ -112,9 +112,8 @@ class Cache:
         self.store = store
         self.service = service
         self._memory = Memory()
-        self._written: OrderedDict[str, int] = (
-            OrderedDict()
-        )  # places, and when they were written to; the latest last
+        # Places, and when they were written to; the latest last.
+        self._written: OrderedDict[str, int] = OrderedDict()
         self.used = False
         """Whether anything was ever looked for or kept, so that a write has something to make untrue."""
 
