@@ -11,6 +11,9 @@ PYTHONS := python3 python3.13 python3.12 python3.11 python3.14
 VENV := .venv
 BIN  := $(VENV)/bin
 COMPILED := .venv-compiled
+# Proxies that the benchmark compares with, and that cannot share an environment with us.
+PEERS := .venv-peers
+SMOKESCREEN := v0.1.0
 PIP  := $(BIN)/python -m pip --disable-pip-version-check --quiet install
 # The package itself, in place, with the build tools of the lock instead of freshly downloaded ones.
 SELF := --no-deps --no-build-isolation --editable .
@@ -19,13 +22,16 @@ DEMO_ARGS  ?=
 TEST_ARGS  ?=
 BENCH_ARGS ?=
 STORM_ARGS ?=
+CHAOS_ARGS ?=
+FUZZ_ARGS  ?=
+SOAK_ARGS  ?=
 LOCK_ARGS  ?=
 
 LOCK    = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
           --annotation-style line --custom-compile-command "make lock" $(LOCK_ARGS)
-FOLDERS = $(wildcard proxy tests bench tools charts hatch_build.py)
+FOLDERS = $(wildcard proxy tests bench trials tools charts hatch_build.py)
 
-.PHONY: help demo demo-degrade test lint types contracts check format bench storm compiled test-compiled golden image cluster-test charts lock clean
+.PHONY: help demo demo-degrade test lint types contracts check format bench storm chaos fuzz soak compiled test-compiled golden image cluster-test charts lock clean
 
 help: ## this page
 	@echo "Waterclock holds a whole agent job to one time budget."
@@ -37,7 +43,8 @@ help: ## this page
 	  | awk -F'|' '{ printf "%-23s %s\n", $$1, $$2 }'
 	@echo
 	@echo "Arguments go through: make test TEST_ARGS='-k budget -x', make bench BENCH_ARGS=--help,"
-	@echo "make storm STORM_ARGS=--short, make demo DEMO_ARGS=..., make lock LOCK_ARGS=--upgrade,"
+	@echo "make storm STORM_ARGS=--short, make chaos CHAOS_ARGS=--short (fuzz and soak likewise),"
+	@echo "make demo DEMO_ARGS=..., make lock LOCK_ARGS=--upgrade,"
 	@echo "make PYTHON=/path/to/python3 demo."
 
 demo: $(VENV)/.run ## three tool calls under one budget, told step by step
@@ -71,10 +78,26 @@ bench: $(VENV)/.bench ## what a call costs, beside other proxies
 	else \
 	  echo "There is no C compiler ($(CC)): without the row of the compiled build."; \
 	fi
+	@$(MAKE) --no-print-directory $(PEERS)/.ready || echo "Without mitmproxy and proxy.py: see above."
+	@if ! command -v go >/dev/null; then \
+	  echo "There is no Go: without Smokescreen."; \
+	elif ! $(MAKE) --no-print-directory $(PEERS)/bin/smokescreen; then \
+	  echo "Without Smokescreen: see above."; \
+	fi
 	@$(BIN)/python -m bench $(BENCH_ARGS)
 
 storm: $(VENV)/.run ## many agents and a slow tool: what admission is for
 	@$(BIN)/python -m bench storm $(STORM_ARGS)
+
+chaos: $(VENV)/.ready ## an upstream that misbehaves, clients that leave, a sidecar that is killed; then simulated
+	@$(BIN)/python -m trials chaos $(CHAOS_ARGS)
+	@$(BIN)/python -m trials simulation $(CHAOS_ARGS)
+
+fuzz: $(VENV)/.ready ## random and mutated input, to all that is read from outside
+	@$(BIN)/python -m trials fuzz $(FUZZ_ARGS)
+
+soak: $(VENV)/.ready ## half load for an hour: whether memory, descriptors, tasks and ledger level off
+	@$(BIN)/python -m trials soak $(SOAK_ARGS)
 
 compiled: $(COMPILED)/.run ## the wheel for production: the busiest modules in C, into dist and .venv-compiled
 
@@ -99,6 +122,7 @@ lock: $(VENV)/.ready ## write requirements/*.txt anew after a change in pyprojec
 	@$(LOCK) pyproject.toml --constraints requirements/dev.txt --output-file requirements/run.txt
 	@$(LOCK) pyproject.toml --group build --group bench --constraints requirements/dev.txt \
 	  --output-file requirements/bench.txt
+	@$(LOCK) --group peers --output-file requirements/peers.txt
 	@$(LOCK) pyproject.toml --extra kubernetes --extra redis --constraints requirements/dev.txt \
 	  --output-file requirements/image.txt
 	@$(LOCK) pyproject.toml --extra semantic --constraints requirements/dev.txt --output-file requirements/cache.txt
@@ -107,7 +131,7 @@ lock: $(VENV)/.ready ## write requirements/*.txt anew after a change in pyprojec
 	  --output-file requirements/compile.txt
 
 clean: ## remove what make made: .venv, caches, builds (never the journal in .waterclock)
-	@rm -rf $(VENV) $(COMPILED) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf $(VENV) $(COMPILED) $(PEERS) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	@find . -name .git -prune -o -type d -name __pycache__ -prune -exec rm -rf {} +
 
 # ------------------------------------------------------------------------------------------------- set-up
@@ -131,14 +155,28 @@ $(VENV)/.bench: requirements/bench.txt pyproject.toml | $(BIN)/python
 	@$(PIP) $(SELF)
 	@touch $(VENV)/.run $@
 
+$(PEERS)/.ready: requirements/peers.txt tools/optimized_python.py | $(BIN)/python
+	@python=$$($(BIN)/python tools/optimized_python.py) && \
+	echo "Installing mitmproxy and proxy.py into $(PEERS), with $$python ..." && \
+	$$python -m venv --clear $(PEERS)
+	@$(PEERS)/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r requirements/peers.txt
+	@touch $@
+
+$(PEERS)/bin/smokescreen:
+	@echo "Building Smokescreen into $(PEERS) (a minute or so) ..."
+	@mkdir -p $(PEERS)/bin
+	@GOBIN="$(CURDIR)/$(PEERS)/bin" go install github.com/stripe/smokescreen@$(SMOKESCREEN)
+
 $(VENV)/.compile: requirements/compile.txt | $(BIN)/python
 	@echo "Installing what compiles into $(VENV) ..."
 	@$(PIP) --require-hashes -r requirements/compile.txt
 	@touch $@
 
-$(COMPILED)/.deps: requirements/run.txt | $(BIN)/python
-	@echo "Installing what waterclock needs to run into $(COMPILED) ..."
-	@$(BIN)/python -m venv --clear $(COMPILED)
+# Of the interpreters that can run what $(BIN)/python compiles, one that was built with optimizations.
+$(COMPILED)/.deps: requirements/run.txt tools/optimized_python.py | $(BIN)/python
+	@python=$$($(BIN)/python tools/optimized_python.py) && \
+	echo "Installing what waterclock needs to run into $(COMPILED), with $$python ..." && \
+	$$python -m venv --clear $(COMPILED)
 	@$(COMPILED)/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r requirements/run.txt
 	@touch $@
 

@@ -1,7 +1,7 @@
 """`python -m bench`: what `make bench` runs. Progress goes to stderr, results to stdout and to a JSON file.
 
-`python -m bench storm` is a benchmark of its own, with arguments of its own: `make storm`. So are `python -m bench
-webhook`, `python -m bench degrade` and `python -m bench semantic`.
+`python -m bench storm` is a benchmark of its own, with arguments of its own: `make storm`. So are the others of `OTHERS`, each
+loaded only when it is asked for.
 """
 
 from __future__ import annotations
@@ -12,53 +12,69 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Final, NoReturn
 
-from bench import cuts, degrade, hotpath, report, semantic, start, storm, throughput, webhook
+from bench import report
 from bench.builds import COMPILED
-from bench.floors import Results, floors
-from bench.load import LARGE_GET, POST, SMALL_GET
+from bench.comparison import added, start, throughput
+from bench.comparison.findings import as_json, tables
+from bench.comparison.floors import Results, floors, verdicts
+from bench.comparison.paced import Pace
+from bench.comparison.scenarios import SCENARIOS, Rounds, Scenario
+from bench.cuts import lateness as cuts
+from bench.hotpath import counts as hotpath
 from bench.machine import machine, versions, warnings
 from bench.peers.bare_aiohttp import BareAiohttp
 from bench.peers.base import Peer
 from bench.peers.envoy import Envoy
 from bench.peers.haproxy import HAProxy
+from bench.peers.mitmproxy import Mitmproxy
+from bench.peers.proxy_py import ProxyPy
+from bench.peers.smokescreen import Smokescreen
 from bench.peers.waterclock import Waterclock
-from bench.procs import Cores, Failed, Missing, pinned, progress
-from bench.throughput import Effort
+from bench.procs import Cores, Failed, Missing, file_limit, pinned, progress
 
-OTHERS: Final = {
-    "storm": storm.main,
-    "webhook": webhook.main,
-    "degrade": degrade.main,
-    "semantic": semantic.main,
-}
-PARTS: Final = ("throughput", "cuts", "start", "hotpath")
+OTHERS: Final = ("storm", "webhook", "degrade", "semantic", "streams", "growth", "plots")
+PARTS: Final = ("throughput", "added", "cuts", "start", "hotpath")
 SIDECARS: Final[tuple[Peer, ...]] = (Waterclock(), Waterclock(COMPILED))
-PEERS: Final[tuple[Peer, ...]] = (*SIDECARS, Envoy(), HAProxy(), BareAiohttp())
-CUT_PEERS: Final[tuple[Peer, ...]] = (*SIDECARS, Envoy(timeout_ms=cuts.ALLOWANCE_MS))
-START_PEERS: Final[tuple[Peer, ...]] = (*SIDECARS, Envoy())
-RESULTS: Final = Path(__file__).parent / "results" / "latest.json"
+PEERS: Final[tuple[Peer, ...]] = (
+    *SIDECARS,
+    Envoy(),
+    HAProxy(),
+    Smokescreen(),
+    BareAiohttp(),
+    ProxyPy(),
+    Mitmproxy(),
+)
+RESULTS: Final = report.RESULTS / "latest.json"
 
 
 @dataclass(frozen=True)
 class Extent:
-    efforts: tuple[Effort, ...]
-    cuts: int
+    """How much is spent on each part. `start_peers`: whose starts are measured."""
+
+    short: bool
+    turns: int
+    pace: Pace
     starts: int
+    start_peers: tuple[Peer, ...]
     rounds: int
 
+    def spent(self, scenario: Scenario) -> Rounds | None:
+        """None: the scenario has no part in it."""
+        return scenario.short if self.short else scenario.full
 
-SHORT: Final = Extent((Effort(SMALL_GET, 3, 3),), cuts=1_000, starts=5, rounds=5)
-FULL: Final = Extent(
-    (Effort(SMALL_GET, 5, 5), Effort(POST, 3, 4), Effort(LARGE_GET, 3, 4)), cuts=1_000, starts=15, rounds=9
-)
+
+SHORT: Final = Extent(True, 1, Pace(seconds=1), starts=2, start_peers=(*SIDECARS, Envoy()), rounds=2)
+FULL: Final = Extent(False, 5, Pace(seconds=2), starts=7, start_peers=PEERS, rounds=9)
 ROUND: Final = 4_000  # calls of a round of `hotpath`
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     names = ", ".join(peer.name for peer in PEERS)
+    keys = ", ".join(f"{each.key} ({each.what})" for each in SCENARIOS)
     parser = argparse.ArgumentParser(
         prog="python -m bench",
         description="Measures Waterclock beside its peers.",
@@ -68,51 +84,77 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "part", nargs="?", choices=("all", *PARTS), default="all", help="what to measure (default: all)"
     )
     parser.add_argument(
-        "--short", action="store_true", help="fewer rounds and starts, small GET requests only"
+        "--short", action="store_true", help="fewer of all, small GET requests only: two minutes"
     )
     parser.add_argument("--peers", metavar="NAMES", help=f"only these, separated by commas: {names}")
+    parser.add_argument("--scenarios", metavar="KEYS", help=f"of throughput only these, by commas: {keys}")
     parser.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
     parser.add_argument(
         "--json", type=Path, default=RESULTS, metavar="FILE", help="default: bench/results/latest.json"
     )
-    parser.add_argument("--check", action="store_true", help="end with status 1 when a promise is missed")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="end with status 1 when a promise is missed, or a least not reached",
+    )
     return parser.parse_args(argv)
 
 
+def _split(names: str) -> list[str]:
+    return [name.strip() for name in names.split(",")]
+
+
 def _chosen(peers: Sequence[Peer], names: str | None) -> list[Peer]:
-    wanted = [name.strip() for name in names.split(",")] if names else [peer.name for peer in PEERS]
+    wanted = _split(names) if names else [peer.name for peer in PEERS]
     unknown = set(wanted) - {peer.name for peer in PEERS}
     if unknown:
-        raise Failed(f"no such peer: {', '.join(sorted(unknown))}")
+        raise Failed(
+            f"no such peer: {', '.join(sorted(unknown))}; there are {', '.join(p.name for p in PEERS)}"
+        )
     return [peer for peer in peers if peer.name in wanted]
 
 
-def _measure(part: str, extent: Extent, names: str | None, cores: Cores) -> Results:
+def _scenarios(extent: Extent, keys: str | None) -> list[tuple[Scenario, Rounds]]:
+    """Those that are asked for by name take part in the short form too, as long as one of its own does."""
+    if keys is None:
+        return [(each, spent) for each in SCENARIOS if (spent := extent.spent(each))]
+    wanted = _split(keys)
+    unknown = set(wanted) - {each.key for each in SCENARIOS}
+    if unknown:
+        raise Failed(
+            f"no such scenario: {', '.join(sorted(unknown))}; there are {', '.join(s.key for s in SCENARIOS)}"
+        )
+    return [(each, extent.spent(each) or Rounds(1, 1)) for each in SCENARIOS if each.key in wanted]
+
+
+def _measure(arguments: argparse.Namespace, extent: Extent, cores: Cores) -> Results:
+    part, names = arguments.part, arguments.peers
     results = Results(versions=versions())
     with tempfile.TemporaryDirectory(prefix="waterclock-bench-") as folder, pinned(cores.load):
         room = Path(folder)
         if part in ("all", "throughput"):
             progress("throughput")
-            peers = _chosen(PEERS, names)
-            results.throughput = [throughput.compare(effort, peers, room, cores) for effort in extent.efforts]
+            results.throughput = [
+                throughput.compare(scenario, spent, _chosen(PEERS, names), room, cores)
+                for scenario, spent in _scenarios(extent, arguments.scenarios)
+            ]
+        if part in ("all", "added"):
+            progress("time added")
+            results.added = added.measure(extent.pace, extent.turns, _chosen(PEERS, names), room, cores)
         if part in ("all", "cuts"):
             progress("cuts")
-            results.cuts = cuts.measure(extent.cuts, _chosen(CUT_PEERS, names), room, cores)
+            results.cuts = cuts.measure(
+                short=extent.short, peers=_chosen(cuts.PEERS, names), parent=room, cores=cores
+            )
         if part in ("all", "start"):
             progress("starts")
-            results.starts = start.starts(_chosen(START_PEERS, names), extent.starts, room, cores)
+            results.starts = start.starts(
+                _chosen(PEERS if names else extent.start_peers, names), extent.starts, room, cores
+            )
         if part in ("all", "hotpath"):
             progress("hot path")
             results.hotpath = hotpath.measure(hotpath.chosen(names), extent.rounds, ROUND, cores)
     return results
-
-
-def _print(results: Results, as_markdown: bool) -> None:
-    for table in report.tables(results, floors(results)):
-        if as_markdown:
-            print(report.as_markdown(table), end="\n\n")
-        else:
-            report.show(table)
 
 
 def _end(number: int, frame: object) -> NoReturn:
@@ -124,25 +166,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _end)
     words = list(sys.argv[1:] if argv is None else argv)
     if words and words[0] in OTHERS:
-        return OTHERS[words[0]](words[1:])
+        return int(import_module(f"bench.{words[0]}.command").main(words[1:]))
     arguments = _arguments(words)
+    file_limit()
     cores = Cores.choose()
     for warning in warnings(cores):
         progress(f"note: {warning}")
     about = machine(cores)
     try:
-        results = _measure(arguments.part, SHORT if arguments.short else FULL, arguments.peers, cores)
+        results = _measure(arguments, SHORT if arguments.short else FULL, cores)
     except (Missing, Failed, OSError) as fault:
         progress(f"stopped: {fault}")
         return 2
     except KeyboardInterrupt:
         return 130
-    found = floors(results)
-    _print(results, arguments.markdown)
-    arguments.json.parent.mkdir(parents=True, exist_ok=True)
-    arguments.json.write_text(report.as_json(results, found, about))
-    progress(f"every round and cut: {arguments.json}")
-    return 1 if arguments.check and not all(floor.met for floor in found) else 0
+    report.tell(tables(results, about), markdown=arguments.markdown)
+    report.keep(arguments.json, as_json(results, about), "every round and cut")
+    kept = all(floor.met for floor in floors(results)) and all(each.met for each in verdicts(results))
+    return 1 if arguments.check and not kept else 0
 
 
 if __name__ == "__main__":

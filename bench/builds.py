@@ -15,6 +15,7 @@ BUILDS: Final = (PURE, COMPILED)
 _ROOT: Final = Path(__file__).parent.parent
 _PLACE: Final = _ROOT / ".venv-compiled"
 _STAMP: Final = _PLACE / ".run"  # the Makefile's
+_INSTALLED: Final = _PLACE / ".deps"  # the Makefile's
 
 
 def interpreter(build: str) -> Path:
@@ -27,3 +28,10 @@ def interpreter(build: str) -> Path:
     if newest.stat().st_mtime > _STAMP.stat().st_mtime:
         raise Missing(f"{COMPILED} is older than {newest.relative_to(_ROOT)}: make compiled")
     return _PLACE / "bin" / "python"
+
+
+def best_interpreter() -> Path:
+    """For what else is Python here: that of the compiled build, which is the one of this machine that was built with
+    optimizations, if any is. Without it, this one. It has the libraries that the sidecar takes, aiohttp among them.
+    """
+    return _PLACE / "bin" / "python" if _INSTALLED.is_file() else Path(sys.executable)

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 import random
+import resource
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -22,6 +24,8 @@ from typing import Final
 HOST: Final = "127.0.0.1"
 READY_WITHIN: Final = 20.0
 STOP_WITHIN: Final = 10.0
+FILES: Final = 65_536
+_INTERRUPTIONS: Final = (signal.SIGINT, signal.SIGTERM)
 _PAUSE: Final = 0.001
 _TICK: Final = os.sysconf("SC_CLK_TCK")
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
@@ -46,6 +50,16 @@ def find(command: str, package: str) -> str:
     if path is None:
         raise Missing(f"{command} is not installed: {package}")
     return path
+
+
+def file_limit() -> int:
+    """How many files a process of ours may have open. Raised first, as far as it goes: many shells start at 1,024."""
+    soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES if most == resource.RLIM_INFINITY else min(most, FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+        return wanted
+    return FILES if soft == resource.RLIM_INFINITY else soft
 
 
 def free_port() -> int:
@@ -85,7 +99,10 @@ def pinned(core: int | None) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Plan:
-    """How to start one process: what to run, where it listens, where it says that it is ready, where it logs."""
+    """How to start one process: what to run, where it listens, where it says that it is ready, where it logs.
+
+    `ready_any`: it has no address that says so, and is ready when anything is answered, whatever the status.
+    """
 
     name: str
     argv: tuple[str, ...]
@@ -94,6 +111,7 @@ class Plan:
     ready_path: str
     log: Path
     room: Path
+    ready_any: bool = False
 
     @property
     def errors(self) -> Path:
@@ -128,22 +146,41 @@ class Running:
 
 
 @contextmanager
+def _held_back() -> Iterator[None]:
+    """An interruption waits for the end of the block: within Popen it would lose a process that has just begun."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # no interruption is raised in another thread
+        return
+    came: list[int] = []
+    before = {each: signal.signal(each, lambda number, _: came.append(number)) for each in _INTERRUPTIONS}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+        for number in came[:1]:
+            signal.raise_signal(number)
+
+
+@contextmanager
 def running(plan: Plan, core: int | None) -> Iterator[Running]:
     """The process, started and ready; stopped with its whole group on the way out."""
-    with plan.log.open("ab") as out, plan.errors.open("ab") as err, pinned(core):
-        began = time.monotonic()
-        process = subprocess.Popen(
-            plan.argv, cwd=plan.room, stdin=subprocess.DEVNULL, stdout=out, stderr=err, process_group=0
-        )
+    process = None
     try:
+        with plan.log.open("ab") as out, plan.errors.open("ab") as err, pinned(core), _held_back():
+            began = time.monotonic()
+            process = subprocess.Popen(
+                plan.argv, cwd=plan.room, stdin=subprocess.DEVNULL, stdout=out, stderr=err, process_group=0
+            )
         yield Running(plan, process, _await_ready(plan, process, began))
     finally:
-        _stop(process)
+        if process is not None:
+            _stop(process)
 
 
 def _await_ready(plan: Plan, process: subprocess.Popen[bytes], began: float) -> float:
     while time.monotonic() - began < READY_WITHIN:
-        if _answers_200(plan.ready_port, plan.ready_path):
+        if _answers(plan):
             return (time.monotonic() - began) * 1000
         if process.poll() is not None:
             output = _tail(plan.errors, plan.log)
@@ -152,12 +189,14 @@ def _await_ready(plan: Plan, process: subprocess.Popen[bytes], began: float) -> 
     raise Failed(f"{plan.name} was not ready within {READY_WITHIN:.0f} s\n{_tail(plan.errors, plan.log)}")
 
 
-def _answers_200(port: int, path: str) -> bool:
-    request = f"GET {path} HTTP/1.1\r\nHost: {HOST}:{port}\r\nConnection: close\r\n\r\n"
+def _answers(plan: Plan) -> bool:
+    place = (HOST, plan.ready_port)
+    request = f"GET {plan.ready_path} HTTP/1.1\r\nHost: {HOST}:{plan.ready_port}\r\nConnection: close\r\n\r\n"
+    wanted = (b"HTTP/1.",) if plan.ready_any else (b"HTTP/1.1 200", b"HTTP/1.0 200")
     try:
-        with socket.create_connection((HOST, port), timeout=1.0) as link:
+        with socket.create_connection(place, timeout=1.0) as link:
             link.sendall(request.encode())
-            return link.recv(64).startswith((b"HTTP/1.1 200", b"HTTP/1.0 200"))
+            return link.recv(64).startswith(wanted)
     except OSError:
         return False
 

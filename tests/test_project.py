@@ -29,6 +29,7 @@ SOURCES = {
     "image": {"run", "kubernetes", "redis"},
     "cache": {"run", "semantic"},
     "bench": {"run", "build", "bench"},
+    "peers": {"peers"},
 }
 
 

@@ -43,6 +43,7 @@ _GROUPS: Final = {
     "routes[].cache": "What the cache keeps of these answers, for whom, and for how long.",
     "fallback": "How calls are treated that no route matches.",
     "tunnel": "Opaque connections.",
+    "egress": "Where no call may lead.",
     "subscription": "Standing streams without a budget.",
     "connections": "Connections to other sides.",
     "writes": "How writes are held, guarded and listened for.",

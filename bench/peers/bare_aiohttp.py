@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from bench.builds import best_interpreter
 from bench.peers.base import Site
 from bench.procs import Missing, Plan, free_port
 
@@ -23,7 +23,13 @@ class BareAiohttp:
         # -P keeps this folder off the import path, where envoy.py would stand for the package of that name.
         return Plan(
             name=self.name,
-            argv=(sys.executable, "-P", str(program), str(port)),
+            argv=(
+                str(best_interpreter()),
+                "-P",
+                str(program),
+                str(port),
+                *([str(site.ca)] if site.ca else []),
+            ),
             port=port,
             ready_port=port,
             ready_path="/readyz",

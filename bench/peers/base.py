@@ -6,21 +6,30 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
 from bench.procs import Cores, Missing, Plan, Running, progress, running
 
 SETTLE: Final = 1.0
+_APART: Final = Path(__file__).parent.parent.parent / ".venv-peers" / "bin"  # the Makefile's
+
+
+class Unable(Missing):
+    """A peer is there, and cannot do what this scenario asks of it."""
 
 
 @dataclass(frozen=True)
 class Site:
-    """Where a peer is set up: the server it forwards to, and an empty folder of its own."""
+    """Where a peer is set up: the server it forwards to, and an empty folder of its own.
+
+    `ca`: the upstream speaks TLS, and this authority alone has to vouch for it; without it, it speaks plain HTTP.
+    """
 
     upstream: int
     room: Path
+    ca: Path | None = None
 
 
 class Peer(Protocol):
@@ -28,6 +37,14 @@ class Peer(Protocol):
     def name(self) -> str: ...
 
     def plan(self, site: Site) -> Plan: ...
+
+
+@dataclass
+class Standing:
+    """What is up, and why the others are not."""
+
+    up: list[Running] = field(default_factory=list)
+    gaps: list[str] = field(default_factory=list)
 
 
 def room_for(parent: Path, name: str) -> Path:
@@ -38,18 +55,40 @@ def room_for(parent: Path, name: str) -> Path:
     return room
 
 
+def apart(command: str, remedy: str) -> str:
+    """The path of a program in `.venv-peers`, which holds what cannot share an environment with us. Raises Missing."""
+    path = _APART / command
+    if not path.is_file():
+        raise Missing(f"{command} is not in .venv-peers: {remedy}")
+    return str(path)
+
+
 @contextmanager
-def standing(upstream: Plan, peers: Sequence[Peer], parent: Path, cores: Cores) -> Iterator[list[Running]]:
-    """The upstream and the peers in front of it, all ready and settled. A peer that is not installed is left out."""
+def side_by_side(
+    upstream: Plan, peers: Sequence[Peer], parent: Path, cores: Cores, secured: tuple[int, Path] | None = None
+) -> Iterator[Standing]:
+    """The upstream and the peers in front of it, all ready and settled. A peer that is not installed is left out.
+
+    `secured`: the upstream's port that speaks TLS, and its authority; without it the peers forward to the plain one.
+    """
+    port, ca = secured or (upstream.port, None)
     with ExitStack() as stack:
         stack.enter_context(running(upstream, cores.load))
-        up = []
+        standing = Standing()
         for peer in peers:
             try:
-                plan = peer.plan(Site(upstream.port, room_for(parent, peer.name)))
+                plan = peer.plan(Site(port, room_for(parent, peer.name), ca))
             except Missing as gap:
-                progress(f"left out: {gap}")
+                progress(f"left out: {peer.name}: {gap}")
+                standing.gaps.append(f"{peer.name} is left out: {gap}.")
                 continue
-            up.append(stack.enter_context(running(plan, cores.proxy)))
+            standing.up.append(stack.enter_context(running(plan, cores.proxy)))
         time.sleep(SETTLE)
-        yield up
+        yield standing
+
+
+@contextmanager
+def standing(upstream: Plan, peers: Sequence[Peer], parent: Path, cores: Cores) -> Iterator[list[Running]]:
+    """As `side_by_side`, for who need not know why a peer is missing."""
+    with side_by_side(upstream, peers, parent, cores) as found:
+        yield found.up

@@ -6,6 +6,7 @@ Its cluster is static, which is less work than a forward proxy's lookup of each 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +19,12 @@ _TYPES = "type.googleapis.com/envoy.extensions"
 
 @dataclass(frozen=True)
 class Envoy:
+    """`timeouts_ms`: those of routes by themselves, whose paths begin with it (`/50/`); all others have `timeout_ms`."""
+
     name: str = "envoy"
     timeout_ms: int = 30_000
+    most: int = 1024
+    timeouts_ms: tuple[int, ...] = ()
 
     def plan(self, site: Site) -> Plan:
         port, admin = free_port(), free_port()
@@ -29,7 +34,7 @@ class Envoy:
             "stat_prefix": "outbound",
             "http_protocol_options": {"allow_absolute_url": True},
             "access_log": [_access_log(str(log))],
-            "route_config": {"virtual_hosts": [_any_host(self.timeout_ms)]},
+            "route_config": {"virtual_hosts": [_any_host(self.timeout_ms, self.timeouts_ms)]},
             "http_filters": [
                 {"name": "router", "typed_config": {"@type": f"{_TYPES}.filters.http.router.v3.Router"}},
             ],
@@ -41,7 +46,7 @@ class Envoy:
         }
         bootstrap = {
             "admin": {"address": _address(admin)},
-            "static_resources": {"listeners": [listener], "clusters": [_cluster(site.upstream)]},
+            "static_resources": {"listeners": [listener], "clusters": [_cluster(site, self.most)]},
         }
         config.write_text(json.dumps(bootstrap, indent=2))
         return Plan(
@@ -105,16 +110,37 @@ def _access_log(path: str) -> dict[str, Any]:
     }
 
 
-def _any_host(timeout_ms: int) -> dict[str, Any]:
+def _any_host(timeout_ms: int, others: Sequence[int]) -> dict[str, Any]:
+    routes = [_route(f"/{each}/", each) for each in others] + [_route("/", timeout_ms)]
+    return {"name": "any", "domains": ["*"], "routes": routes}
+
+
+def _route(prefix: str, timeout_ms: int) -> dict[str, Any]:
     route = {"cluster": "upstream", "timeout": f"{timeout_ms / 1000:.3f}s"}
-    return {"name": "any", "domains": ["*"], "routes": [{"match": {"prefix": "/"}, "route": route}]}
+    return {"match": {"prefix": prefix}, "route": route}
 
 
-def _cluster(upstream: int) -> dict[str, Any]:
-    endpoint = {"endpoint": {"address": _address(upstream)}}
-    return {
+def _cluster(site: Site, most: int) -> dict[str, Any]:
+    """`most`: connections to it, and requests under way or waiting. Envoy's own bound of each is 1,024."""
+    bounds = {"max_connections": most, "max_requests": most, "max_pending_requests": most}
+    endpoint = {"endpoint": {"address": _address(site.upstream)}}
+    cluster: dict[str, Any] = {
         "name": "upstream",
         "type": "STATIC",
         "connect_timeout": "5s",
+        "circuit_breakers": {"thresholds": [bounds]},
         "load_assignment": {"cluster_name": "upstream", "endpoints": [{"lb_endpoints": [endpoint]}]},
+    }
+    if site.ca:
+        cluster["transport_socket"] = _tls(str(site.ca))
+    return cluster
+
+
+def _tls(ca: str) -> dict[str, Any]:
+    address = {"san_type": "IP_ADDRESS", "matcher": {"exact": HOST}}
+    validation = {"trusted_ca": {"filename": ca}, "match_typed_subject_alt_names": [address]}
+    kind = f"{_TYPES}.transport_sockets.tls.v3.UpstreamTlsContext"
+    return {
+        "name": "tls",
+        "typed_config": {"@type": kind, "common_tls_context": {"validation_context": validation}},
     }

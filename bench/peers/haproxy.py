@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from textwrap import dedent
 
+from bench.authority import NAME
 from bench.peers.base import Site
 from bench.procs import HOST, Plan, find, free_port
 
@@ -14,9 +15,16 @@ _LINE = (
 )
 
 
+def _tls(site: Site) -> str:
+    """It compares names only, no addresses."""
+    return f" ssl verify required ca-file {site.ca} sni str({NAME}) verifyhost {NAME}" if site.ca else ""
+
+
 @dataclass(frozen=True)
 class HAProxy:
     name: str = "haproxy"
+    most: int = 1024
+    streams: bool = False
 
     def plan(self, site: Site) -> Plan:
         port, health = free_port(), free_port()
@@ -25,10 +33,11 @@ class HAProxy:
             dedent(f"""\
             global
                 nbthread 1
-                maxconn 1024
+                maxconn {self.most}
                 log stdout len 4096 format raw local0 info
             defaults
                 mode http
+                {"option http-no-delay" if self.streams else ""}
                 timeout connect 5s
                 timeout client 60s
                 timeout server 30s
@@ -42,7 +51,7 @@ class HAProxy:
                 monitor-uri /readyz
             backend upstream
                 http-reuse always
-                server one {HOST}:{site.upstream}
+                server one {HOST}:{site.upstream}{_tls(site)}
             """)
         )
         return Plan(

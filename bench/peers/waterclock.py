@@ -1,19 +1,28 @@
-"""Waterclock with everything on: budgets, step log to a file, journal on disk, metrics. Either build of it."""
+"""Waterclock with everything on: budgets, step log to a file, journal on disk, metrics. Either build of it.
+
+`most`: how many connections to the upstream it may hold.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from textwrap import dedent
-from typing import Any
+from typing import Any, Final
 
 from bench.builds import PURE, interpreter
 from bench.peers.base import Site
 from bench.procs import HOST, Missing, Plan, free_port
 
+_ROUTES: Final = """\
+routes:
+  - {{name: upstream, match: {{host: "{host}"}}, tls: originate, ca: {ca}}}
+"""
+
 
 @dataclass(frozen=True)
 class Waterclock:
     name: str = PURE
+    most: int = 1024
 
     def plan(self, site: Site) -> Plan:
         program = interpreter(self.name).with_name("waterclock")
@@ -28,7 +37,9 @@ class Waterclock:
               control: {HOST}:{control}
               metrics: {HOST}:{metrics}
             journal: {{path: {site.room / "journal.db"}}}
+            connections: {{max: {self.most}}}
             """)
+            + (_ROUTES.format(host=HOST, ca=site.ca) if site.ca else "")
         )
         return Plan(
             name=self.name,

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from bench.degrade_figures import AUTO, NGINX, WITHOUT, WRITTEN, Found, Hits, floors, tables, useful
-from bench.degrade_jobs import APOLOGY, FULL, LATE, NOTHING, Asked, Load, answer_of, arrivals
+from bench.degrade.figures import AUTO, NGINX, WITHOUT, WRITTEN, Found, Hits, floors, tables, useful
+from bench.degrade.jobs import APOLOGY, FULL, LATE, NOTHING, Asked, Load, answer_of, arrivals
 from bench.report import as_markdown
 
 LOAD = Load(

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from bench.report import as_markdown
-from bench.storm_agents import Answer, Job, Orders, again, arrivals, work
-from bench.storm_figures import ADMISSION, BUDGET, Round, Row, floors, table
-from bench.storm_tool import Counts, Work, Workers
+from bench.storm.agents import Answer, Job, Orders, again, arrivals, work
+from bench.storm.figures import ADMISSION, BUDGET, Round, Row, floors, table
+from bench.storm.tool import Counts, Work, Workers
 
 ORDERS = Orders(
     port=1,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bench.floors import MIB
-from bench.report import as_markdown
-from bench.webhook import Found, Row, floors, table
+from bench.report import MIB, as_markdown
+from bench.webhook.command import Found, Row, floors, table
 
 
 def found(*, rate: int = 200, ms: float = 4.0, failed: int = 0, mib: int = 80) -> Found:

@@ -1,0 +1,1 @@
+"""The plots of docs/plots, drawn from results that were measured before."""

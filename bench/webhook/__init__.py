@@ -1,0 +1,1 @@
+"""What the review of a pod costs the injector."""
