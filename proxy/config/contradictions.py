@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from operator import attrgetter
 
 from proxy.config.orders import Amount, in_order
+from proxy.config.places import find_misplaced
 from proxy.config.reading import Report
 from proxy.config.route_contradictions import find_route_contradictions
 from proxy.config.scalars import SIZES, SPANS
@@ -27,6 +28,7 @@ def find_contradictions(policy: Policy, report: Report) -> None:
     for key, route in _routes(policy):
         find_route_contradictions(key, route, policy.budget, report)
     _unreachable(policy.routes, report)
+    find_misplaced(policy, report)
 
 
 def _routes(policy: Policy) -> Iterator[tuple[str, Route]]:

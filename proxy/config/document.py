@@ -26,6 +26,7 @@ _HINTS: Final = {
     "cannot start any token": "indent with spaces, and put quotes around a value that begins with @, % or `",
 }
 LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_LINE_ENDS: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 # YAML 1.1 §4.1: what else there is can stand in it as an escape only.
 _UNPRINTABLE: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -62,8 +63,7 @@ def compose(text: str, source: str) -> yaml.Node | None:
         _check_bounds(text, source)
         node: yaml.Node | None = yaml.compose(text, Loader=LOADER)
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        line, column = _place(error.problem_mark or error.context_mark, text)
         said = ": ".join(part for part in (error.context, error.problem) if part)
         remedy = next((hint for sign, hint in _HINTS.items() if sign in said), "correct it there")
         problem = f"this is not valid YAML: {visible(said, 200)}"
@@ -71,6 +71,16 @@ def compose(text: str, source: str) -> yaml.Node | None:
     except (yaml.YAMLError, ValueError, OverflowError) as error:  # an escape that stands for no character
         raise _error(source, 1, f"this is not valid YAML: {visible(str(error), 200)}", "correct it") from None
     return node
+
+
+def _place(mark: yaml.Mark | None, text: str) -> tuple[int, int]:
+    """Return the line and the column of a mark, counted from 1. That of the end may stand behind the last line there is."""
+    if mark is None:
+        return 1, 1
+    lines = _LINE_ENDS.split(text)
+    if mark.line < len(lines):
+        return mark.line + 1, mark.column + 1
+    return len(lines), len(lines[-1]) + 1
 
 
 def _check_bounds(text: str, source: str) -> None:

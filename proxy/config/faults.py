@@ -52,11 +52,17 @@ def visible(text: str, most: int = 60) -> str:
 
 
 def quoted(text: str, most: int = 60) -> str:
-    """Return a value as faults show it: they are logged, and name and password of a URL are not for everybody."""
+    """Return a value as faults show it."""
+    return f'"{visible(without_user(text), most)}"'
+
+
+def without_user(text: str) -> str:
+    """Return a value without what may be the name and password of a URL: faults are logged, and those are not for everybody."""
     begin, end = text.find("://"), text.rfind("@")
-    if 0 <= begin < end:  # however badly it is written
-        text = f"{text[:begin]}://(hidden){text[end:]}"
-    return f'"{visible(text, most)}"'
+    if end < 0:
+        return text
+    scheme = f"{text[:begin]}://" if 0 <= begin < end else ""  # however badly it is written
+    return f"{scheme}(hidden){text[end:]}"
 
 
 def listed(words: Sequence[str], conjunction: str = "or") -> str:

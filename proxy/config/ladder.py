@@ -78,6 +78,9 @@ def _changes(value: Value) -> tuple[tuple[JsonPath, str], ...]:
 def _check_apart(place: JsonPath, others: list[JsonPath]) -> None:
     if not place.steps:
         raise Refusal("is the whole body", "name a place in it, as in $.model")
+    if any(isinstance(step, str) and ("\0" in step or r"\u0000" in step) for step in place.steps):
+        # `core.exact_json` would take it for the mark of a number, and write what is no JSON.
+        raise Refusal("has in it what reads like the escape of a NUL", "take it out")
     for other in others:
         shorter = min(len(place.steps), len(other.steps))
         if place.steps[:shorter] == other.steps[:shorter]:

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
-from proxy.config.faults import Fault, Refusal, listed, quoted, visible
+from proxy.config.faults import Fault, Refusal, listed, quoted, visible, without_user
 from proxy.config.shape import ANY_TEXT, Shape
 
 MISSING: Final = object()
@@ -168,7 +168,8 @@ class Value:
         if not isinstance(self.node, yaml.SequenceNode) or self.node.tag != f"{_TAG}seq":
             shown = "first, second"
             if isinstance(self.node, yaml.ScalarNode):
-                shown = (quoted if self.node.style else visible)(self.node.value)
+                value = without_user(self.node.value)
+                shown = quoted(value) if self.node.style else visible(value)
             raise Refusal(f"{_what(self.node)} stands where a list is expected", f"write [{shown}]")
         return [
             Value(node, f"{self.key}[{index}]", node.start_mark.line + 1, self.report)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterator
 
 from proxy.core.policy import Policy, Route
@@ -9,6 +10,7 @@ from proxy.core.policy import Policy, Route
 
 def remarks(policy: Policy) -> Iterator[str]:
     """Yield a sentence for each thing that is surprising."""
+    yield from _doors(policy)
     for route in (*policy.routes, policy.fallback):
         for rung in route.ladder:
             if rung.cache is not None and rung.cache.semantic is not None and policy.cache.service is None:
@@ -25,3 +27,19 @@ def remarks(policy: Policy) -> Iterator[str]:
 
 def _caches(route: Route) -> bool:
     return route.cache is not None or any(rung.cache is not None for rung in route.ladder)
+
+
+def _doors(policy: Policy) -> Iterator[str]:
+    outbound, parent = policy.listen.outbound, policy.connections.proxy
+    if not ipaddress.ip_address(outbound.host).is_loopback:
+        yield (
+            f"listen.outbound: {outbound} can be reached from outside the pod, and whoever calls from there is turned away; "
+            f"127.0.0.1:{outbound.port} is enough, for redirected connections too."
+        )
+    if parent is not None and any(entry.networks for entry in policy.egress.deny):
+        yield (
+            "egress.deny: what connections.proxy is asked for is looked up there, so an address is seen here only where a "
+            "call names it; deny the networks there too."
+        )
+    if parent is not None and policy.egress.denies_host(parent.host):
+        yield f"egress.deny: connections.proxy ({parent.host}) is reached all the same, since the policy names it."

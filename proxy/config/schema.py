@@ -11,7 +11,7 @@ from dataclasses import fields, replace
 from functools import partial
 from typing import Any, Final
 
-from proxy.config import attempts, globs, json_values, ladder, network, stages
+from proxy.config import attempts, egress, globs, json_values, ladder, network, stages
 from proxy.config.reading import INLINE, ListOf, Reader, Section
 from proxy.config.scalars import boolean, duration, integer, member, one_of, path, size, status
 from proxy.core.calls import Kind
@@ -265,6 +265,7 @@ POLICY: Final = Section(
         "routes": (ListOf(ROUTE), "routes"),
         "fallback": (FALLBACK_ROUTE, "fallback"),
         "tunnel": (TUNNEL, "tunnel"),
+        "egress": (egress.EGRESS, "egress"),
         "subscription": (Section(dict, {"idle": (some_time, "subscription_idle")}), INLINE),
         "connections": (CONNECTIONS, "connections"),
         "writes": (WRITES, "writes"),
