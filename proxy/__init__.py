@@ -6,7 +6,7 @@ nobody repeats it blindly.
 
 The package is built in layers, and imports go downwards only (a lint contract holds it). From the bottom:
 
-`core` is the pure heart: the words, the arithmetic, the decisions, as frozen values. No I/O, no clock. The three parts
+`values` is what its values are made of. `core` is the pure heart: the words, the arithmetic, the decisions, as frozen values. No I/O, no clock. The three parts
 of a dispatcher are there: `core/admission` says which calls may start, `core/ledger` what each job has left and has
 done, `core/writes` which of its units are in doubt or given up. `wire` is
 HTTP/1.1: bytes to events and back. On these stand `config`, which reads the policy; `net`, which holds sockets,

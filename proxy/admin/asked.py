@@ -12,6 +12,7 @@ from aiohttp import web
 
 from proxy.admin.endpoints import Endpoint, Query
 from proxy.admin.problems import Problem
+from proxy.core.exact_json import no_name_twice
 
 Asked = dict[str, Any]
 """The parameters of a query, by name."""
@@ -51,7 +52,7 @@ async def verdict_of(request: web.Request) -> bool:
     """Read `{"applied": true | false}`, and nothing that only looks like it: a verdict cannot be taken back."""
     try:
         async with asyncio.timeout(BODY_WITHIN_S):
-            body = json.loads(await request.read())
+            body = json.loads(await request.read(), object_pairs_hook=no_name_twice)
     except TimeoutError:
         detail = "The body did not come in time."
         raise Problem(HTTPStatus.REQUEST_TIMEOUT, detail, "Send it again, in one go.") from None

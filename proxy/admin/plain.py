@@ -54,7 +54,7 @@ class PlainSite:
         except Problem as problem:
             return reply_of(problem)
         except Exception:  # noqa: BLE001 - reported here, and answered like any other error
-            log.exception("%s %s failed", head.method, head.target)
+            log.exception("%s %s failed", head.method, head.target.partition("?")[0])
             return reply_of(own_fault())
 
     def _page(self, head: RequestHead) -> Page:

@@ -325,6 +325,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
                 "ledger",
                 "fallback",
                 "tunnel",
+                "egress",
                 "writes",
                 "journal",
                 "connections",

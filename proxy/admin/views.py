@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from proxy.config.scalars import SPANS
 from proxy.core.degrading import Change, FixedAnswer
+from proxy.core.egress import Denied
 from proxy.core.json_path import JsonPath
 from proxy.core.policy import Address, Policy
 from proxy.core.target import DEFAULT_PORTS
@@ -164,7 +165,7 @@ def _plain(value: Any) -> Any:
             return value.decode("latin-1")
         case re.Pattern():
             return value.pattern
-        case Address() | JsonPath():
+        case Address() | Denied() | JsonPath():
             return str(value)
         case Upstream():
             return _url(value)

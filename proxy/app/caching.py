@@ -30,16 +30,19 @@ class Caching:
         self._dialer = dialer
         self._log = log
         self._named: tuple[str | None, Upstream | None] = (None, None)
+        self._barrier = (plane.policy.egress, plane.policy.mode)
 
     def adopt(self, policy: Policy) -> None:
         """Put the places that a policy names in the place of those of the one before."""
         store, service = policy.cache.store, policy.cache.service
         cache, (old_store, old_service) = self._plane.cache, self._named
+        # Connections that stand are those that were allowed then.
+        barrier, old_barrier = (policy.egress, policy.mode), self._barrier
         cache.adopt(
-            cache.store if store == old_store else self._store(store),
+            cache.store if store == old_store and barrier == old_barrier else self._store(store),
             cache.service if service == old_service else self._service(service),
         )
-        self._named = store, service
+        self._named, self._barrier = (store, service), barrier
 
     def _store(self, url: str | None) -> SharedStore | None:
         if url is None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Final
+
 from proxy import __version__
 from proxy.app.bypass_gauge import BypassGauge
 from proxy.app.policy_file import PolicyFile
+from proxy.dataplane.door import Door, Why
 from proxy.dataplane.plane import Plane
 from proxy.observe.metrics import Metrics
 from proxy.observe.steplog import StepLog
@@ -16,6 +20,8 @@ def watch_all(metrics: Metrics, plane: Plane, journal: Journal, log: StepLog, fi
     watch, scheduler = metrics.watch, plane.scheduler
     watch("waterclock_step_records_dropped_total", lambda: log.dropped)
     watch("waterclock_log_write_errors_total", lambda: log.errors)
+    watch("waterclock_log_waiting_bytes", lambda: log.waiting)
+    watch("waterclock_tasks", lambda: len(asyncio.all_tasks()))
     watch("waterclock_steps_in_flight", lambda: plane.in_flight)
     watch("waterclock_leases_in_flight", lambda: scheduler.leases)
     watch("waterclock_queue_depth", scheduler.queued)
@@ -28,6 +34,8 @@ def watch_all(metrics: Metrics, plane: Plane, journal: Journal, log: StepLog, fi
         lambda: {name: limit for name, (_, limit) in scheduler.slots().items()},
     )
     watch("waterclock_budgets_open", lambda: plane.budgets.open)
+    watch("waterclock_ledger_budgets", lambda: len(plane.budgets))
+    watch("waterclock_ledger_bytes", lambda: plane.budgets.bytes)
     watch("waterclock_client_connections", lambda: len(plane.clients))
     watch("waterclock_upstream_connections", plane.pool.counts)
     watch("waterclock_opaque_connections_active", lambda: len(plane.relays))
@@ -50,3 +58,26 @@ def watch_bypasses(metrics: Metrics, gauge: BypassGauge) -> None:
     """Tell the metrics where to read what goes past the sidecar."""
     metrics.before_scrape(gauge.refresh)
     metrics.watch("waterclock_bypass_connections", gauge.counts)
+
+
+def watch_door(metrics: Metrics, door: Door) -> None:
+    """Tell the metrics where to read who was turned away."""
+    metrics.watch("waterclock_clients_refused_total", lambda: door.turned_away)
+
+
+_REFUSED: Final = {
+    Why.OUTSIDE: (
+        "somebody outside the pod has connected to the outbound port",
+        "listen on 127.0.0.1 (listen.outbound), and see who that is",
+    ),
+    Why.CROWDED: (
+        "as many clients are connected as leave room for what they call",
+        "see who connects that often, or raise the limit on open files (ulimit -n)",
+    ),
+}
+
+
+def tell_of_refused(log: StepLog, why: Why, address: str, since: int) -> None:
+    """Log that clients are turned away."""
+    problem, remedy = _REFUSED[why]
+    log.event("client_refused", why=why, peer=address, since_last=since, problem=problem, remedy=remedy)

@@ -25,21 +25,22 @@ from proxy.admin.server import ListenFailed, Listening, listen
 from proxy.app.bypass_gauge import BypassGauge
 from proxy.app.caching import Caching
 from proxy.app.desk import Desk
-from proxy.app.gauges import watch_all, watch_bypasses
+from proxy.app.gauges import tell_of_refused, watch_all, watch_bypasses, watch_door
 from proxy.app.policy_file import PolicyFile
 from proxy.core.pod import PodTerms
-from proxy.core.policy import Address, OnJournalFailure, Policy
+from proxy.core.policy import Address, Mode, OnJournalFailure, Policy
 from proxy.core.units import MILLISECOND, SECOND
 from proxy.core.writes import WriteBook, WriteRecord, WriteState
-from proxy.dataplane.client import Client
-from proxy.dataplane.entrance import Entrance
-from proxy.dataplane.entry import Entry
+from proxy.dataplane.door import Door
+from proxy.dataplane.entrance import Entrance, InboundEntrance
 from proxy.dataplane.plane import Plane
 from proxy.net.bypass import BypassWatch
-from proxy.net.dial import Dialer
+from proxy.net.descriptors import raise_limit
+from proxy.net.dial import Barrier, Dialer
 from proxy.net.families import hosts
 from proxy.net.own import OwnPorts
 from proxy.net.resolver import Resolver
+from proxy.net.timer import timer
 from proxy.observe.handler import EventHandler
 from proxy.observe.metrics import Metrics
 from proxy.observe.observer import Observer
@@ -107,6 +108,10 @@ class Sidecar:
         """Return the policy in force."""
         return self._plane.policy if self._plane is not None else self.started_with
 
+    def _barrier(self) -> Barrier:
+        policy = self.policy()
+        return Barrier(policy.egress, policy.mode is Mode.ENFORCE)
+
     def unready(self) -> Sequence[str]:
         """Return why no calls can be sent through, in a sentence each."""
         if self._server is None:
@@ -117,12 +122,13 @@ class Sidecar:
 
     async def _start(self) -> None:
         loop = asyncio.get_running_loop()
+        raise_limit()
         logging.getLogger().addHandler(EventHandler(self._log))
         policy = self.started_with
         for record in self._open_journal(policy):
             self._book.put(record)
         self._journal.start(loop, self._forget)
-        dialer = Dialer(self._resolver, lambda: self.policy().connections, self._own)
+        dialer = Dialer(self._resolver, lambda: self.policy().connections, self._own, self._barrier)
         self._plane = Plane(
             loop=loop,
             clock=time.monotonic_ns,
@@ -134,15 +140,22 @@ class Sidecar:
             observer=self._observer,
             name=secrets.token_hex(4),
             own=self._own,
+            timer=timer(loop, time.monotonic_ns),
         )
         caching = Caching(self._plane, dialer, self._log)
         caching.adopt(policy)
         watch_all(self._metrics, self._plane, self._journal, self._log, self._file)
         watch_bypasses(self._metrics, self._bypass_gauge(policy.listen.outbound.port))
         desk = Desk(self._plane, self._journal, self._log)
-        self._server = await self._listen(self._plane, policy.listen.outbound)
+        door = Door(self._plane.connected, time.monotonic_ns, partial(tell_of_refused, self._log))
+        watch_door(self._metrics, door)
+        self._server = await self._listen(
+            partial(Entrance, self._plane, door), policy.listen.outbound, "listen.outbound"
+        )
         if policy.listen.inbound is not None:
-            self._inbound = await self._listen_inbound(self._plane, policy.listen.inbound.address)
+            self._inbound = await self._listen(
+                partial(InboundEntrance, self._plane, door), policy.listen.inbound.address, "listen.inbound"
+            )
         control = await listen(control_app(desk, unix_ms), policy.listen.control, "listen.control")
         self._admin.append(control)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -190,28 +203,15 @@ class Sidecar:
         watch = BypassWatch(outbound, self._pod.exclude_ports, self._pod.exclude_cidrs)
         return BypassGauge(watch, self._log if self._pod.standard else None, time.monotonic_ns)
 
-    async def _listen(self, plane: Plane, address: Address) -> asyncio.Server:
-        """Open the outbound port."""
+    async def _listen(
+        self, entrance: Callable[[], asyncio.Protocol], address: Address, key: str
+    ) -> asyncio.Server:
+        """Open a port for calls: the outbound one, or the inbound side in front of the agent's own."""
         loop = asyncio.get_running_loop()
         try:
-            server = await loop.create_server(
-                lambda: Entrance(plane), hosts(address.host), address.port, backlog=BACKLOG
-            )
+            server = await loop.create_server(entrance, hosts(address.host), address.port, backlog=BACKLOG)
         except OSError as error:
-            raise ListenFailed("listen.outbound", address, error) from error
-        for sock in server.sockets:
-            self._own.add(sock.getsockname()[1])
-        return server
-
-    async def _listen_inbound(self, plane: Plane, address: Address) -> asyncio.Server:
-        """Open the inbound side, in front of the agent's own port."""
-        loop = asyncio.get_running_loop()
-        try:
-            server = await loop.create_server(
-                lambda: Client(plane, serves=Entry), hosts(address.host), address.port, backlog=BACKLOG
-            )
-        except OSError as error:
-            raise ListenFailed("listen.inbound", address, error) from error
+            raise ListenFailed(key, address, error) from error
         for sock in server.sockets:
             self._own.add(sock.getsockname()[1])
         return server
@@ -238,6 +238,9 @@ class Sidecar:
         try:
             async with asyncio.timeout(plane.policy.grace / SECOND):
                 await plane.quiet.wait()
+                while plane.in_flight or plane.lingering:  # who has come in since, before this was heard
+                    plane.quiet.clear()
+                    await plane.quiet.wait()
         except TimeoutError:
             self._log.event("grace_over", in_flight=plane.in_flight, lingering=len(plane.lingering))
 
@@ -254,6 +257,7 @@ class Sidecar:
         await self._resolver.close()
         self._journal.close()
         if self._plane is not None:
+            self._plane.alarms.close()
             self._log.event("stopped")
         self._log.close()
 

@@ -6,30 +6,52 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Final
+
 import click
 
 from proxy import __version__
-from proxy.cli.budgets import budgets, close
-from proxy.cli.cache import cache
-from proxy.cli.check import check
-from proxy.cli.dead_letters import dead_letters
-from proxy.cli.demo import demo, demo_degrade
-from proxy.cli.explain import explain
-from proxy.cli.inject import inject
-from proxy.cli.injector import injector
-from proxy.cli.output import show_signs
-from proxy.cli.redirect import redirect
-from proxy.cli.run import run
-from proxy.cli.simulate import simulate
-from proxy.cli.timeline import timeline
-from proxy.cli.tune import tune
-from proxy.cli.uncertain import uncertain
-from proxy.cli.wait import wait
 
 __all__ = ["main"]
 
+_COMMANDS: Final = {
+    "run": "run",
+    "check": "check",
+    "explain": "explain",
+    "simulate": "simulate",
+    "budgets": "budgets",
+    "timeline": "timeline",
+    "close": "budgets",
+    "tune": "tune",
+    "uncertain": "uncertain",
+    "dead-letters": "dead_letters",
+    "demo": "demo",
+    "demo-degrade": "demo",
+    "redirect": "redirect",
+    "wait": "wait",
+    "inject": "inject",
+    "injector": "injector",
+    "cache": "cache",
+}
+"""Each command, and the file that it is in: imported when the command, or the list of all, is asked for."""
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        file = _COMMANDS.get(cmd_name)
+        if file is None:
+            return None
+        found: click.Command = getattr(import_module(f"proxy.cli.{file}"), cmd_name.replace("-", "_"))
+        return found
+
+
+@click.group(
+    cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(__version__, prog_name="waterclock")
 def main() -> None:
     """Hold a whole agent job to one time budget.
@@ -48,26 +70,6 @@ def main() -> None:
     See it all at once:
       waterclock demo
     """
+    from proxy.cli.output import show_signs
+
     show_signs()
-
-
-for command in (
-    run,
-    check,
-    explain,
-    simulate,
-    budgets,
-    timeline,
-    close,
-    tune,
-    uncertain,
-    dead_letters,
-    demo,
-    demo_degrade,
-    redirect,
-    wait,
-    inject,
-    injector,
-    cache,
-):
-    main.add_command(command)

@@ -223,6 +223,8 @@ _REFUSED_FOR: Final[dict[str, Callable[[Document], str]]] = {
     ),
     "unresolved_write": lambda _: "an earlier attempt of the same write is unresolved",
     "dead_lettered": lambda _: "its unit of work has been given up",
+    "tunnel_denied": lambda _: "the policy's tunnel rules do not allow it",
+    "egress_denied": lambda _: "the policy's egress.deny lets no call lead there",
     "queue_full": lambda _: "all slots were taken and its queue was full",
     "queue_deadline": lambda _: "its turn did not come while there was still time to start it",
     "width": lambda _: "as many calls of this budget as budget.width allows were in flight",

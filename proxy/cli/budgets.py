@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from proxy.cli.control import running
-from proxy.cli.output import console, json_option, many, print_json
+from proxy.cli.output import console, json_option, many, print_json, tame
 from proxy.cli.policy_file import config_option, load_or_exit
 
 
@@ -41,6 +41,7 @@ def budgets(config: Path | None, as_json: bool, everything: bool, id: str | None
         return
     from proxy.cli.budget_text import print_budgets, print_record
 
+    document = tame(document)
     if id is not None:
         print_record(document, console())
         return
@@ -79,4 +80,4 @@ def close(config: Path | None, as_json: bool, id: str) -> None:
         return
     from proxy.cli.budget_text import print_verdict
 
-    print_verdict(record, console())
+    print_verdict(tame(record), console())

@@ -12,7 +12,6 @@ from proxy.cli.output import fail
 from proxy.core.policy import Address, Policy
 
 _PATIENCE_S: Final = 10.0
-_ANYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where to ask what listens everywhere
 
 Document = dict[str, Any]
 
@@ -65,8 +64,7 @@ class ControlApi:
         import http.client  # noqa: TID251 - a command may wait; no call passes through it
 
         asked = f"{method} {target}"
-        host = _ANYWHERE.get(self.address.host, self.address.host)
-        connection = http.client.HTTPConnection(host, self.address.port, timeout=_PATIENCE_S)  # noqa: TID251 - see the import
+        connection = http.client.HTTPConnection(self.address.host, self.address.port, timeout=_PATIENCE_S)  # noqa: TID251 - see the import
         try:
             connection.request(
                 method,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
@@ -19,7 +20,7 @@ _UNITS: Final = (("d", 86_400), ("h", 3_600), ("min", 60))
 
 def fail(message: str) -> NoReturn:
     """Say what is wrong, and end with status 1."""
-    click.echo(f"waterclock: {message}", err=True)
+    click.echo(f"waterclock: {harmless(message)}", err=True)
     sys.exit(1)
 
 
@@ -51,6 +52,19 @@ def harmless(value: Any) -> str:
 def one_line(value: Any) -> str:
     """Return a value so that it can be shown within a line."""
     return harmless(value).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def tame(document: Any, shown: Callable[[Any], str] = one_line) -> Any:
+    """Return a document whose texts can all be shown: names too, whatever it is made of."""
+    match document:
+        case str():
+            return shown(document)
+        case dict():
+            return {tame(name, shown): tame(value, shown) for name, value in document.items()}
+        case list():
+            return [tame(item, shown) for item in document]
+        case _:
+            return document
 
 
 def seconds(milliseconds: float) -> str:

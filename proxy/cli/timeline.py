@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from proxy.cli.control import running
-from proxy.cli.output import console, json_option, print_json
+from proxy.cli.output import console, json_option, print_json, tame
 from proxy.cli.policy_file import config_option, load_or_exit
 
 
@@ -38,6 +38,7 @@ def timeline(config: Path | None, as_json: bool, fit: bool, id: str) -> None:
     from proxy.cli.budget_text import heading
     from proxy.cli.waterfall import ASCII, UNICODE, waterfall
 
+    record, events = tame(record), tame(events)
     out = console()
     marks = ASCII if out.options.ascii_only else UNICODE
     for line in [heading(record), *waterfall(record, events, width=out.width, marks=marks, fit=fit)]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from proxy.cli.output import json_option, print_json
+from proxy.cli.output import json_option, one_line, print_json
 from proxy.cli.policy_file import config_option, load_or_exit
 from proxy.cli.records import records_of
 from proxy.cli.write_text import print_write, print_writes
@@ -77,4 +77,4 @@ def resolve(config: Path | None, as_json: bool, id: str, applied: bool) -> None:
     if as_json:
         print_json(record)
     else:
-        click.echo(f"{record['id']}: {record['state']}. {record['next']}")
+        click.echo(one_line(f"{record['id']}: {record['state']}. {record['next']}"))

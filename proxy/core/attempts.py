@@ -6,7 +6,8 @@ and the same call made later is new work too. A key is another matter: it names 
 says of its own count (`x-stainless-retry-count`, `amz-sdk-request: attempt=`) is believed where it is higher than what was
 seen here.
 
-Bounded: units that nobody has touched for `HORIZON`, and past `MOST` the ones untouched for longest, are forgotten.
+Bounded: units that nobody has touched for `HORIZON`, and past `MOST` the ones untouched for longest, are forgotten. So is one
+without a key as soon as it is done: nothing that is asked of it later depends on it, and nearly all are of this kind.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ class Attempt(NamedTuple):
 
 class _Unit:
     """`started`: attempts that have begun; since the last success, `failures` is how many have failed, as far as is known,
-    and `highest` the highest number that one had.
+    and `highest` the highest number that one had. `keyed`: a key names it.
     """
 
-    __slots__ = ("done", "failures", "highest", "running", "started", "touched")
+    __slots__ = ("done", "failures", "highest", "keyed", "running", "started", "touched")
 
     def __init__(self) -> None:
         self.started = 0
@@ -43,6 +44,7 @@ class _Unit:
         self.highest = 0
         self.running = 0
         self.done = False
+        self.keyed = False
         self.touched = 0
 
     @property
@@ -100,6 +102,7 @@ class Attempts:
         self._touch(unit, known, now)
         before = max(known.started if keyed else known.used, stated)
         known.done = False
+        known.keyed = known.keyed or keyed
         known.running += 1
         known.started += 1
         known.highest = max(known.highest, stated + 1)
@@ -117,7 +120,9 @@ class Attempts:
             known.failures = known.highest = 0
         elif not known.done:
             known.failures = max(known.failures + 1, known.highest)
-        if now > known.touched:
+        if known.done and not known.keyed and not known.running:
+            del self._units[unit]
+        elif now > known.touched:
             self._touch(unit, known, now)
 
     def done(self, unit: str) -> None:
@@ -126,6 +131,8 @@ class Attempts:
         if known is not None:
             known.done = True
             known.failures = known.highest = 0
+            if not known.keyed and not known.running:
+                del self._units[unit]
 
     def forget(self, unit: str) -> None:
         """Start to count anew: somebody has decided that the unit may be attempted again."""

@@ -12,10 +12,11 @@ After that it can only shrink (promise 1): there is no method that moves the dea
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from proxy.core.history import History
 from proxy.core.step import StepRecord
+from proxy.values import Value
 
 if TYPE_CHECKING:
     from proxy.core.admission import Gate
@@ -192,11 +193,20 @@ class Budget:
         return self.end(phase) - now
 
 
-class Allowance(NamedTuple):
+class Allowance(Value):
     """What one step may take, fixed at its start, and which limit made it so. `ns` None: no limit at all."""
 
-    ns: int | None
-    bound: Limit
+    _fields: ClassVar[tuple[str, ...]] = ("ns", "bound")
+    __slots__ = _fields
+
+    def __init__(
+        self,
+        ns: int | None,
+        bound: Limit,
+    ) -> None:
+        """Take what is known."""
+        self.ns: Final = ns
+        self.bound: Final = bound
 
 
 UNLIMITED = Allowance(None, Limit.NONE)

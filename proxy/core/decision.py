@@ -6,27 +6,40 @@ same decision and then does not act on it; `waterclock explain` makes it without
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import ClassVar, Final
 
 from proxy.core.budget import BY_REQUEST, UNLIMITED, Allowance, Budget, CallPhase, Limit, allowance
 from proxy.core.limits import Limits
 from proxy.core.policy import SLACK, Policy, Route
 from proxy.core.reasons import Reason
 from proxy.core.units import exact_ms
+from proxy.values import Value
 
 
-class Decision(NamedTuple):
+class Decision(Value):
     """What to do with a call. `refusal` None: start it. Spans are nanoseconds.
 
     `remaining`: what was left of the budget when the decision was made; None without a budget. `detail`: the
     sentence that explains a refusal. `carried`: how much of the allowance earlier stages had left unused.
     """
 
-    allowance: Allowance
-    remaining: int | None
-    refusal: Reason | None = None
-    detail: str = ""
-    carried: int = 0
+    _fields: ClassVar[tuple[str, ...]] = ("allowance", "remaining", "refusal", "detail", "carried")
+    __slots__ = _fields
+
+    def __init__(
+        self,
+        allowance: Allowance,
+        remaining: int | None,
+        refusal: Reason | None = None,
+        detail: str = "",
+        carried: int = 0,
+    ) -> None:
+        """Take what is known."""
+        self.allowance: Final = allowance
+        self.remaining: Final = remaining
+        self.refusal: Final = refusal
+        self.detail: Final = detail
+        self.carried: Final = carried
 
 
 UNLIMITED_STEP = Decision(UNLIMITED, None)

@@ -13,7 +13,8 @@ from typing import Final
 LONGEST: Final = 64 * 1024  # characters; no document that a person or a compiler writes comes near
 
 _TOKEN: Final = re.compile(
-    r'(?P<skipped>"""(?:[^"\\]|\\"""|\\|"(?!""))*+"""|(?!""")"(?:[^"\\\r\n]|\\[^\r\n])*+"|#[^\r\n]*+)'
+    # No possessive `(...)*+`, which CPython before 3.11.5 gets wrong: of what may follow, only one alternative fits.
+    r'(?P<skipped>"""(?:[^"\\]|\\"""|\\(?!""")|"(?!""))*"""|(?!""")"(?:[^"\\\r\n]|\\[^\r\n])*"|#[^\r\n]*+)'
     r"|(?P<bracket>[()\[\]{}])"
     r'|(?P<text>[^"#()\[\]{}]++)'
     r'|(?P<unterminated>")'

@@ -17,9 +17,10 @@ import heapq
 from collections import OrderedDict
 from collections.abc import Iterator
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Final
 
 from proxy.core.budget import BY_CALL, BY_ENTRY, Budget, CallPhase
+from proxy.core.found import CROWDED, NO_BUDGET, Found
 from proxy.core.history import Archive, Event
 from proxy.core.limits import Limits
 from proxy.core.policy import BudgetDefaults, Correlation, LedgerBounds, OnMissing
@@ -31,21 +32,6 @@ from proxy.core.units import MILLISECOND
 LONE: Final = 500
 """How many finished budgets of one call are kept."""
 _STALE_ALARMS: Final = 1000  # may lie in the heap, beside two for each budget, before it is made anew
-
-
-class Found(NamedTuple):
-    """The budget of a call. `extended`: the call tried to lengthen it, which was ignored. `crowded`: there is none because
-    as many as can be kept are open. `opened`: it is a new one, or one that was closed with its only call and goes on.
-    """
-
-    budget: Budget | None
-    extended: bool = False
-    crowded: bool = False
-    opened: bool = False
-
-
-NO_BUDGET = Found(None)
-CROWDED = Found(None, crowded=True)
 
 
 class Ledger:

@@ -14,12 +14,14 @@ import base64
 import binascii
 import re
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final
 
 from proxy.core.budget import CallPhase
 from proxy.core.units import HOUR, MICROSECOND, MILLISECOND, MINUTE, SECOND
+from proxy.values import Value
 
-_NUMBER: Final = re.compile(rb"[0-9]{1,10}\Z")
+_DIGITS: Final = 10
+_COMMA: Final = 0x2C
 _BUDGET_ID: Final = re.compile(rb"[A-Za-z0-9._~:-]{1,128}\Z")
 _STAGE: Final = re.compile(rb"[A-Za-z0-9._-]{1,64}\Z")
 _KEY: Final = re.compile(rb"[\x21-\x7e](?:[\x20-\x7e]{0,1022}[\x21-\x7e])?\Z")
@@ -44,26 +46,62 @@ class MalformedLimit(ValueError):
         self.problem = problem
 
 
-class Limits(NamedTuple):
+class Limits(Value):
     """What one request states. Spans are nanoseconds; None means that nothing was stated.
 
     `attempts`: how many attempts at this unit its client says that it has made before.
     """
 
-    remaining: int | None = None
-    budget_id: str | None = None
-    reserve: int | None = None
-    stage: str | None = None
-    phase: CallPhase = CallPhase.WORK
-    depth: int = 0
-    confirmed: bool = False
-    key: str | None = None
-    foreign: int | None = None
-    client_timer: int | None = None
-    trace_id: str | None = None
-    proxy_user: str | None = None
-    proxy_remaining: int | None = None
-    attempts: int = 0
+    _fields: ClassVar[tuple[str, ...]] = (
+        "remaining",
+        "budget_id",
+        "reserve",
+        "stage",
+        "phase",
+        "depth",
+        "confirmed",
+        "key",
+        "foreign",
+        "client_timer",
+        "trace_id",
+        "proxy_user",
+        "proxy_remaining",
+        "attempts",
+    )
+    __slots__ = _fields
+
+    def __init__(
+        self,
+        remaining: int | None = None,
+        budget_id: str | None = None,
+        reserve: int | None = None,
+        stage: str | None = None,
+        phase: CallPhase = CallPhase.WORK,
+        depth: int = 0,
+        confirmed: bool = False,
+        key: str | None = None,
+        foreign: int | None = None,
+        client_timer: int | None = None,
+        trace_id: str | None = None,
+        proxy_user: str | None = None,
+        proxy_remaining: int | None = None,
+        attempts: int = 0,
+    ) -> None:
+        """Take what is known."""
+        self.remaining: Final = remaining
+        self.budget_id: Final = budget_id
+        self.reserve: Final = reserve
+        self.stage: Final = stage
+        self.phase: Final = phase
+        self.depth: Final = depth
+        self.confirmed: Final = confirmed
+        self.key: Final = key
+        self.foreign: Final = foreign
+        self.client_timer: Final = client_timer
+        self.trace_id: Final = trace_id
+        self.proxy_user: Final = proxy_user
+        self.proxy_remaining: Final = proxy_remaining
+        self.attempts: Final = attempts
 
     @property
     def stated(self) -> bool:
@@ -76,6 +114,8 @@ NOTHING_STATED: Final = Limits()
 
 def _one(field: str, value: bytes) -> bytes:
     """Return the single member of a field that may have been repeated with the same value."""
+    if _COMMA not in value:
+        return value
     first, *others = value.split(b", ")
     if any(other != first for other in others):
         raise MalformedLimit(field, "stated twice with different values; send it once")
@@ -85,7 +125,7 @@ def _one(field: str, value: bytes) -> bytes:
 def number(field: str, value: bytes) -> int:
     """Read `[0-9]{1,10}`, nothing else. Raises MalformedLimit."""
     digits = _one(field, value)
-    if not _NUMBER.match(digits):
+    if not digits.isdigit() or len(digits) > _DIGITS:
         raise MalformedLimit(
             field, "must be 1 to 10 ASCII digits, a whole number without sign, point or spaces"
         )
@@ -170,9 +210,10 @@ def _proxy_credentials(value: bytes) -> tuple[str | None, int | None]:
     return user.decode("ascii"), stated
 
 
+_REMAINING: Final = b"budget-remaining-ms"
 # Field, slot of Limits, reader: the contract's table of request headers, as data.
 _FIELDS: Final[dict[bytes, tuple[str, str, Callable[[str, bytes], Any]]]] = {
-    b"budget-remaining-ms": ("Budget-Remaining-Ms", "remaining", _milliseconds),
+    _REMAINING: ("Budget-Remaining-Ms", "remaining", _milliseconds),
     b"budget-id": ("Budget-Id", "budget_id", _budget_id),
     b"budget-reserve-ms": ("Budget-Reserve-Ms", "reserve", _milliseconds),
     b"budget-stage": ("Budget-Stage", "stage", _stage),
@@ -198,9 +239,14 @@ def read_limits(
     `key_field` is the route's name for the idempotency key; `by_trace` says whether a trace id names a budget.
     Raises MalformedLimit with the field's name and the remedy.
     """
-    names = fields.keys() & _NAMES
-    if not names and key_field not in fields:
-        return NOTHING_STATED
+    names = [name for name in fields if name in _NAMES]
+    if key_field not in fields:
+        if not names:
+            return NOTHING_STATED
+        if (
+            len(names) == 1 and names[0] == _REMAINING
+        ):  # what a call states that states something, and mostly all
+            return Limits(_milliseconds("Budget-Remaining-Ms", fields[_REMAINING]))
     stated: dict[str, Any] = {}
     for name, (field, slot, read) in _FIELDS.items():
         if name in names:
@@ -210,7 +256,7 @@ def read_limits(
         stated["key"] = _key(key_field.decode("latin-1").title(), fields[key_field])
     if not _OTHERS.isdisjoint(names):
         _read_others(fields, stated, by_trace=by_trace)
-    return NOTHING_STATED._replace(**stated)
+    return Limits(**stated)
 
 
 def _attempts_before(fields: dict[bytes, bytes]) -> int:

@@ -13,6 +13,7 @@ from typing import Final
 
 from proxy.core.calls import Kind, Outcome
 from proxy.core.degrading import BUILT_IN_CACHE, CachePolicy, RouteCache, Rung
+from proxy.core.egress import NOTHING_DENIED, Egress
 from proxy.core.json_path import JsonPath
 from proxy.core.units import HOUR, MILLISECOND, MINUTE, SECOND
 from proxy.core.upstream import Upstream
@@ -331,6 +332,7 @@ class Policy:
     routes: tuple[Route, ...] = ()
     fallback: Route = FALLBACK
     tunnel: Tunnel = Tunnel()
+    egress: Egress = NOTHING_DENIED
     subscription_idle: int = 5 * MINUTE
     writes: Writes = Writes()
     journal: Journal = Journal()

@@ -7,6 +7,7 @@ into one of the cases of the wire contract; `answer_of` reads the rest (status, 
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from proxy.core.calls import Effect, Kind, Outcome, Phase, Retry
@@ -24,6 +25,7 @@ class Reason(StrEnum):
     DEAD_LETTERED = "dead_lettered"
     NO_BUDGET = "no_budget"
     TUNNEL_DENIED = "tunnel_denied"
+    EGRESS_DENIED = "egress_denied"
     JOURNAL_UNAVAILABLE = "journal_unavailable"
     LOOP = "loop"
     REDIRECT_LOOP = "redirect_loop"
@@ -201,6 +203,10 @@ _WORDS: Final[dict[tuple[Case, str], tuple[str, str]]] = {
         "Refused: the policy does not allow a tunnel to this place",
         "Do not repeat this call: it will be refused again. Go on without it, or ask whoever runs the sidecar.",
     ),
+    (Case.REFUSED, Reason.EGRESS_DENIED): (
+        "Refused: the policy lets no call lead to this place",
+        "Nothing was sent. Do not repeat this call: it will be refused again. Go on without it, or ask whoever runs the sidecar.",
+    ),
     (Case.REPEATED, Reason.DEAD_LETTERED): (
         "Refused: this call was given up, and is attempted no more",
         "It is not attempted again until someone decides. Do not repeat it; finish without it, and say that it is open.",
@@ -218,7 +224,7 @@ _WORDS: Final[dict[tuple[Case, str], tuple[str, str]]] = {
 
 def outcome_without_connection(reason: str) -> Outcome:
     """Return how a call ended for which no connection could be opened, for this reason."""
-    if reason == Reason.LOOP:
+    if reason in (Reason.LOOP, Reason.EGRESS_DENIED):
         return Outcome.REFUSED
     return Outcome.SHED if reason == Reason.BUSY else Outcome.CONNECT_FAILED
 
@@ -237,6 +243,7 @@ def case_of(outcome: Outcome, reason: str, kind: Kind, phase: Phase, effect: Eff
     return Case.CONNECT_FAILED if outcome is Outcome.CONNECT_FAILED else Case.UPSTREAM_FAILED
 
 
+@lru_cache(maxsize=1024)
 def row_of(case: Case, reason: str, retry: Retry | None = None) -> Row:
     """Return what an answer says, in words that are true for this reason and for what the caller may do (`retry`)."""
     row, words = TABLE[case], _WORDS.get((case, reason))

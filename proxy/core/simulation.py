@@ -232,8 +232,16 @@ class _Group:
     def _note(
         self, which: int, started: int | None, ended: int, outcome: Outcome, reason: Reason | Limit | None
     ) -> None:
-        work, (allowed, bound) = self._works[which], self._allowed[which]
-        assert allowed is not None
+        work, allowed = self._works[which], self._allowed[which]
+        assert allowed.ns is not None
         self._ran[which] = Ran(
-            work.name, work.needs, self._arrived[which], started, ended, allowed, bound, outcome, reason
+            work.name,
+            work.needs,
+            self._arrived[which],
+            started,
+            ended,
+            allowed.ns,
+            allowed.bound,
+            outcome,
+            reason,
         )

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ipaddress
 import re
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
+
+from proxy.values import Value
 
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _CLUSTER_SUFFIXES: Final = (".svc", ".local", ".internal", ".localhost", ".cluster", ".lan", ".intranet")
@@ -21,7 +23,8 @@ class Origin(NamedTuple):
 
     `address`: connect to this address instead of looking the name up (a redirected connection). `ca`: a PEM file
     that its certificate is verified against, beside the system's own store. `tunnelled`: a client has asked for a tunnel
-    to it, so a parent proxy is asked for one too.
+    to it, so a parent proxy is asked for one too. `inward`: it is the pod's own app, which a request has come for from
+    outside, so what is said of calls that leave the pod is not about it.
     """
 
     scheme: str
@@ -30,22 +33,29 @@ class Origin(NamedTuple):
     address: str | None = None
     ca: str | None = None
     tunnelled: bool = False
+    inward: bool = False
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.scheme}://{host}:{self.port}"
 
 
-class Target(NamedTuple):
+class Target(Value):
     """One request's target: its origin, the authority for `Host`, and the path with its query.
 
     `host`: what `Host` says, where that is not the authority: in a tunnel, a client may ask one place for another's name.
     """
 
-    origin: Origin
-    authority: str
-    path: str
-    host: str | None = None
+    _fields: ClassVar[tuple[str, ...]] = ("origin", "authority", "path", "host")
+    __slots__ = (*_fields, "_shown")
+
+    def __init__(self, origin: Origin, authority: str, path: str, host: str | None = None) -> None:
+        """Take what is known."""
+        self.origin: Final = origin
+        self.authority: Final = authority
+        self.path: Final = path
+        self.host: Final = host
+        self._shown: str | None = None
 
     @property
     def url(self) -> str:
@@ -60,8 +70,10 @@ class Target(NamedTuple):
 
         That is the values of its query and, in a target that was refused for it, user information.
         """
-        url = self.url
-        return hide_query(_USERINFO.sub("…@", url) if "@" in url and self.host is None else url)
+        if self._shown is None:
+            url = self.url
+            self._shown = hide_query(_USERINFO.sub("…@", url) if "@" in url and self.host is None else url)
+        return self._shown
 
 
 def hide_query(url: str) -> str:

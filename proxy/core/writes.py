@@ -26,13 +26,14 @@ begins as a dead letter. An intent stands for its own key: a second call under i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from heapq import heappop, heappush
-from typing import Final
+from typing import Any, ClassVar, Final
 
 from proxy.core.calls import SAFE_METHODS, Phase
 from proxy.core.policy import Guard
+from proxy.values import Value
 
 
 class WriteState(StrEnum):
@@ -105,8 +106,7 @@ class LateAnswer:
     elapsed_ms: float
 
 
-@dataclass(frozen=True, slots=True)
-class WriteRecord:
+class WriteRecord(Value):
     """One write. `opened_at` is Unix time in milliseconds, for people and for retention across restarts.
 
     `origin` is where the unit belongs (`https://api.example.com:443`): keys and fingerprints of different origins
@@ -115,23 +115,50 @@ class WriteRecord:
     `resolved_by`; 0 while it is not.
     """
 
-    id: str
-    state: WriteState
-    opened_at: int
-    origin: str
-    method: str
-    target: str
-    route: str
-    budget_id: str
-    step: int
-    key: str | None
-    fingerprint: str
-    phase: Phase = Phase.NOT_SENT
-    reason: str = ""
-    resolved_by: str = ""
-    answer: LateAnswer | None = None
-    attempts: int = 1
-    settled_at: int = 0
+    _fields: ClassVar[tuple[str, ...]] = (
+        "id", "state", "opened_at", "origin", "method", "target", "route", "budget_id", "step",
+        "key", "fingerprint", "phase", "reason", "resolved_by", "answer", "attempts", "settled_at",
+    )  # fmt: skip
+    __slots__ = _fields
+
+    def __init__(
+        self,
+        id: str,
+        state: WriteState,
+        opened_at: int,
+        origin: str,
+        method: str,
+        target: str,
+        route: str,
+        budget_id: str,
+        step: int,
+        key: str | None,
+        fingerprint: str,
+        phase: Phase = Phase.NOT_SENT,
+        reason: str = "",
+        resolved_by: str = "",
+        answer: LateAnswer | None = None,
+        attempts: int = 1,
+        settled_at: int = 0,
+    ) -> None:
+        """Take what is known."""
+        self.id: Final = id
+        self.state: Final = state
+        self.opened_at: Final = opened_at
+        self.origin: Final = origin
+        self.method: Final = method
+        self.target: Final = target
+        self.route: Final = route
+        self.budget_id: Final = budget_id
+        self.step: Final = step
+        self.key: Final = key
+        self.fingerprint: Final = fingerprint
+        self.phase: Final = phase
+        self.reason: Final = reason
+        self.resolved_by: Final = resolved_by
+        self.answer: Final = answer
+        self.attempts: Final = attempts
+        self.settled_at: Final = settled_at
 
     @property
     def known(self) -> bool:
@@ -148,16 +175,16 @@ class WriteRecord:
         """The piece of work that a retry would repeat: its key where it has one, else its fingerprint."""
         return self.key if self.key is not None else self.fingerprint
 
-    def after(self, event: WriteEvent) -> WriteRecord:
-        """Return this record after an event. Raises WrongTransition."""
+    def after(self, event: WriteEvent, **known: Any) -> WriteRecord:
+        """Return this record after an event, and with whatever else is known then. Raises WrongTransition."""
         state = TRANSITIONS.get((self.state, event))
         if state is None:
             raise WrongTransition(self.state, event)
-        return replace(self, state=state)
+        return self._replace(state=state, **known)
 
     def settled(self, event: WriteEvent, by: str, at: int) -> WriteRecord:
         """Return this record after an event that says what has come of it. Raises WrongTransition."""
-        return replace(self.after(event), resolved_by=by, settled_at=at)
+        return self.after(event, resolved_by=by, settled_at=at)
 
 
 NEXT_AFTER: Final[dict[WriteState, str]] = {
@@ -197,8 +224,9 @@ def _in_doubt(record: WriteRecord) -> bool:
 _Index = dict[tuple[str, str], set[str]]
 
 
-def _age(record: WriteRecord) -> tuple[int, str]:
-    return record.opened_at, record.id
+def _age(record: WriteRecord) -> tuple[int, int, str]:
+    """Return what records are ordered by. Of one millisecond, the shorter id is that of the earlier call: ids are counted."""
+    return record.opened_at, len(record.id), record.id
 
 
 def _stands(record: WriteRecord, since: int) -> bool:
@@ -207,6 +235,22 @@ def _stands(record: WriteRecord, since: int) -> bool:
     if state in _HAPPENED:
         return max(record.opened_at, record.settled_at) >= since
     return state is WriteState.UNCERTAIN
+
+
+MOST_BYTES: Final = 64 * 1024 * 1024
+"""How much the records of one sidecar may take in memory (and about as much on disk): some 50,000, or fewer long ones."""
+_RECORD_BYTES: Final = 1_200
+_FIELD_BYTES: Final = 150
+
+
+def _weight(record: WriteRecord) -> int:
+    """Return about how many bytes a record takes in memory, its places in the indexes included."""
+    weight = _RECORD_BYTES + len(record.target) + len(record.key or "")
+    answer = record.answer
+    if answer is not None:
+        fields = sum(len(name) + len(value) + _FIELD_BYTES for name, value in answer.fields)
+        weight += len(answer.body) + fields
+    return weight
 
 
 class WriteBook:
@@ -218,9 +262,17 @@ class WriteBook:
         self._by_key: _Index = {}
         self._by_fingerprint: _Index = {}
         self._in: dict[WriteState, int] = dict.fromkeys(WriteState, 0)
-        self._uncertain: list[tuple[int, str]] = []  # a heap by age, and some that are uncertain no more
+        self._uncertain: list[tuple[int, int, str]] = []  # a heap by age, and some that are uncertain no more
+        self.bytes = 0
+        """About how much memory the records take."""
+        self.most = MOST_BYTES
         for record in records:
             self.put(record)
+
+    @property
+    def full(self) -> bool:
+        """Whether as much is on record as can be kept. Nothing is forgotten for that: no further write is begun."""
+        return self.bytes >= self.most
 
     def __len__(self) -> int:
         return len(self._records)
@@ -238,7 +290,7 @@ class WriteBook:
         """Return the writes that are uncertain though they were sent before `since` (Unix time in ms), the oldest first."""
         found: dict[str, WriteRecord] = {}
         while self._uncertain and self._uncertain[0][0] < since:
-            opened_at, id = heappop(self._uncertain)
+            opened_at, _, id = heappop(self._uncertain)
             record = self._records.get(id)
             if record is not None and record.state is WriteState.UNCERTAIN and record.opened_at == opened_at:
                 found[id] = record
@@ -258,6 +310,7 @@ class WriteBook:
         """Add a record, or take a new state of one."""
         self.drop(record.id)
         self._records[record.id] = record
+        self.bytes += _weight(record)
         self._in[record.state] += 1
         if record.state is WriteState.UNCERTAIN:
             heappush(self._uncertain, _age(record))
@@ -269,6 +322,7 @@ class WriteBook:
         record = self._records.pop(id, None)
         if record is None:
             return
+        self.bytes -= _weight(record)
         self._in[record.state] -= 1
         for index, unit in self._units(record):
             ids = index.get(unit)

@@ -7,7 +7,6 @@ removed from what others sent (`wire.render.lines`) before they are set.
 from __future__ import annotations
 
 import json
-from functools import lru_cache
 from http import HTTPStatus
 from typing import Final
 
@@ -17,7 +16,7 @@ from proxy.core.policy import Statuses
 from proxy.core.problem import Problem
 from proxy.core.reasons import Case, Reason, proxy_error_of
 from proxy.wire.events import WireFault
-from proxy.wire.render import reason_phrase, response_head
+from proxy.wire.render import line, reason_phrase, response_head, safe
 
 LAST_ATTEMPT: Final = (
     "This was the last attempt that it gets: it is not attempted again until someone decides. Finish without it, and say "
@@ -25,7 +24,10 @@ LAST_ATTEMPT: Final = (
 )
 
 
-@lru_cache(maxsize=1024)
+_items: Final[dict[tuple[str | bool | None, ...], bytes]] = {}  # their words repeat
+_MOST_ITEMS: Final = 1024
+
+
 def outcome_item(
     outcome: str,
     *,
@@ -35,11 +37,15 @@ def outcome_item(
     phase: str | None = None,
     would: str | None = None,
     journaled: bool = True,
-) -> str:
+) -> bytes:
     """Return the value of `Budget-Outcome`: an RFC 9651 item, a token with parameters that are tokens.
 
     Not `journaled`: the write went on though its intent is not on disk, and says so.
     """
+    words = (outcome, effect, retry, reason, phase, would, journaled)
+    item = _items.get(words)
+    if item is not None:
+        return item
     parameters = (
         ("effect", effect),
         ("retry", retry),
@@ -48,7 +54,11 @@ def outcome_item(
         ("would", would),
         ("journal", None if journaled else "off"),
     )
-    return outcome + "".join(f"; {name}={value}" for name, value in parameters if value is not None)
+    said = [f"; {name}={value}" for name, value in parameters if value is not None]
+    if len(_items) >= _MOST_ITEMS:
+        _items.clear()
+    item = _items[words] = safe("".join([outcome, *said]))
+    return item
 
 
 def annotation(
@@ -56,19 +66,19 @@ def annotation(
     remaining_ms: int | None,
     allowed_ms: int | None,
     elapsed_ms: int,
-    outcome: str,
+    outcome: bytes,
     record: str,
 ) -> list[bytes]:
-    """Return the annotation's field lines. A figure that does not exist (no budget, no allowance) has no line."""
+    """Return the annotation's field lines, looked over, one or more in each. A figure that does not exist (no budget, no allowance) has no line."""
+    known_as = safe(record)
     lines = [
-        b"Budget-Elapsed-Ms: %d\r\n" % elapsed_ms,
-        b"Budget-Outcome: %b\r\n" % outcome.encode(),
-        b"Budget-Record: %b\r\n" % record.encode(),
+        b"Budget-Elapsed-Ms: %d\r\nBudget-Outcome: %b\r\nBudget-Record: %b\r\n"
+        % (elapsed_ms, outcome, known_as)
     ]
     if allowed_ms is not None:
         lines.append(b"Budget-Allowed-Ms: %d\r\n" % allowed_ms)
     if budget_id is not None:
-        lines.append(b"Budget-Id: %b\r\n" % budget_id.encode())
+        lines.append(b"Budget-Id: %b\r\n" % (known_as if budget_id is record else safe(budget_id)))
     if remaining_ms is not None:
         lines.append(b"Budget-Remaining-Ms: %d\r\n" % remaining_ms)
     return lines
@@ -76,7 +86,7 @@ def annotation(
 
 def degraded_line(degraded: Degraded) -> bytes:
     """Return the field line that says by how much an answer is less than asked."""
-    return b"Budget-Degraded: %b\r\n" % degraded.field().encode()
+    return line(b"Budget-Degraded", degraded.field().encode())
 
 
 def own_answer(problem: Problem, annotated: list[bytes], *, close: bool, bodiless: bool) -> bytes:
@@ -95,7 +105,6 @@ def own_answer(problem: Problem, annotated: list[bytes], *, close: bool, bodiles
         b"x-should-retry: %b\r\n" % flag,
         b"stripe-should-retry: %b\r\n" % flag,
         f"Proxy-Status: waterclock; error={error}\r\n".encode(),
-        *annotated,
     ]
     if problem.retry_after_ms is not None:
         # In whole seconds (RFC 9110 §10.2.3), and exactly for the SDKs that know this field.
@@ -103,7 +112,7 @@ def own_answer(problem: Problem, annotated: list[bytes], *, close: bool, bodiles
         lines.append(b"Retry-After-Ms: %d\r\n" % max(1, problem.retry_after_ms))
     if close:
         lines.append(b"Connection: close\r\n")
-    head = response_head(problem.status, reason_phrase(problem.status), lines)
+    head = response_head(problem.status, reason_phrase(problem.status), lines, annotated)
     return head if bodiless else head + body
 
 

@@ -21,7 +21,7 @@ from proxy.core.calls import Kind, Outcome, Phase
 from proxy.core.reasons import Reason, outcome_without_connection
 from proxy.core.retries import Failure
 from proxy.core.units import SECOND
-from proxy.dataplane.consider import Considered, consider
+from proxy.dataplane.consider import Considered, consider, observe_denied
 from proxy.dataplane.onward import budget_lines, onward_head
 from proxy.dataplane.relay import Relay
 from proxy.dataplane.request import WAITING_BYTES
@@ -135,11 +135,13 @@ class Call(Upload):
         self._ticket = self.plane.pool.request(self.case.target.origin, self)
 
     def on_connection(self, connection: UpstreamConnection) -> None:
-        """Take the connection that was waited for."""
+        """Take the connection that was waited for. Many may come in one turn, and what is due does not wait for all of them."""
         self._ticket = None
         now = self.plane.clock()
         self.waited(now)
         self._send(connection, now)
+        if now >= self.plane.alarms.first:
+            self.plane.alarms.ring()
 
     def on_dial_failed(self, error: DialError) -> None:
         """There is no connection, and nothing was sent on one."""
@@ -163,6 +165,7 @@ class Call(Upload):
             self.plane.pool.give_back(connection)
             return
         self._connection = connection
+        observe_denied(self, connection)
         connection.begin(self, self.head.method)
         bodiless = self.head.framing is Framing.NO_BODY
         if not (self.request.ended or bodiless) or self.request.size > WAITING_BYTES:
@@ -265,6 +268,8 @@ class Call(Upload):
             self._unpark()
         elif self.head.minor == 1 and (head.status != 100 or self.head.expect_continue):
             self.client.send(interim_head(head, self.plane.via))
+            if self.client.congested and self._connection is not None:
+                self._connection.pause_reading()
 
     def _release(self) -> None:
         """Hold the answer no longer: it takes too long, or is too large."""

@@ -8,7 +8,6 @@ connection: order, flow, who has left, and when it closes.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from typing import Final, cast
 
@@ -38,12 +37,18 @@ LOOKS: Final[tuple[float, ...]] = (0.0, 0.002, 0.008, 0.015, 0.1)
 one, again and again."""
 
 
-class Client(asyncio.Protocol):
-    """One client connection. `original`: where it was going before iptables redirected it.
+class Client:
+    """One client connection: an `asyncio.Protocol` by what it can do (see `UpstreamConnection`). `original`: where it was going before iptables redirected it.
 
     `serves` makes what its requests become; a CONNECT is a tunnel where they become calls. `passage`: the tunnel that its
     requests come through. `place`: where they all go, for one of these two reasons.
     """
+
+    __slots__ = (
+        "_arrival", "_call", "_closing", "_half_closed", "_held_off", "_in_head", "_look",
+        "_parser", "_passage", "_pumping", "_serves", "_standing", "_waiting", "alarm", "body_open",
+        "congested", "original", "place", "plane", "transport",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -65,10 +70,12 @@ class Client(asyncio.Protocol):
         self.congested = False
         self.body_open = False  # the current request's body is still arriving
         self.transport: asyncio.Transport = None  # type: ignore[assignment]  # set before anything else can happen
-        self.alarm = Alarm(plane.loop, plane.clock, self._on_alarm)
+        self.alarm = Alarm(plane.alarms, self._on_alarm)
         self._parser = RequestParser()
         self._call: Call | Connect | None = None
-        self._waiting: deque[Event | int] = deque()  # events, each feed's preceded by the time of its arrival
+        # Events, each feed's preceded by the time of its arrival; the next one is the last of the list. An empty deque would
+        # take 700 bytes of every connection.
+        self._waiting: list[Event | int] = []
         self._arrival = 0
         self._standing: bytes | None = None  # what follows a request that asked for another protocol
         self._held_off = False  # by the call: its upstream takes no more for now
@@ -87,15 +94,16 @@ class Client(asyncio.Protocol):
         self.alarm.set(self.plane.clock() + IDLE_TIME)
 
     def data_received(self, data: bytes) -> None:
-        """Parse, and serve what is complete."""
+        """Parse, and serve what is complete. What is due by now comes before it."""
         now = self.plane.clock()
+        if now >= self.plane.alarms.first:
+            self.plane.alarms.ring()
         if self._standing is not None:
             self._standing += data
             self._arrival = now
             self._flow()
             return
-        self._waiting.append(now)
-        self._waiting.extend(self._parser.feed(data))
+        self._await_turn(now, self._parser.feed(data))
         if not self._pumping:
             self._pump()
         self._watch_head(now)
@@ -231,18 +239,28 @@ class Client(asyncio.Protocol):
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
+    def _await_turn(self, arrival: int, events: list[Event]) -> None:
+        """Put what has arrived behind what waits already."""
+        events.reverse()
+        waiting = self._waiting
+        if waiting:
+            waiting[:0] = [*events, arrival]
+        else:
+            waiting.extend(events)
+            waiting.append(arrival)
+
     def _pump(self) -> None:
         """Take events in order, as far as the current call allows."""
         self._pumping = True
         waiting = self._waiting
         while waiting or self._takes_back_standing():
-            event = waiting[0]
+            event = waiting[-1]
             if self._call is None:
                 if self.congested and type(event) is RequestHead:
                     break  # who does not take one answer is not given the next
             elif not self.body_open and type(event) is not Upgraded:
                 break
-            waiting.popleft()
+            waiting.pop()
             if type(event) is int:
                 self._arrival = event
             else:
@@ -258,8 +276,7 @@ class Client(asyncio.Protocol):
             return False
         rest, self._standing = self._standing, None
         if rest:
-            self._waiting.append(self._arrival)
-            self._waiting.extend(self._parser.feed(rest))
+            self._await_turn(self._arrival, self._parser.feed(rest))
         return bool(rest)
 
     def _flow(self) -> None:
@@ -292,9 +309,7 @@ class Client(asyncio.Protocol):
         if type(event) is RequestHead:
             if not self._closing:
                 self.body_open = True
-                tunnels = event.method == "CONNECT" and self._serves is Call
-                made = Connect if tunnels else self._serves
-                self._call = call = made(self.plane, self, event, self._arrival)
+                self._call = call = self._made(event)
                 call.begin()
         elif event is END:
             self.body_open = False
@@ -312,6 +327,14 @@ class Client(asyncio.Protocol):
             self._standing = event.rest
         elif type(event) is WireFault:
             self._malformed(event)
+
+    def _made(self, head: RequestHead) -> Call | Connect:
+        """Make what a request becomes."""
+        if self._serves is not Call:
+            return self._serves(self.plane, self, head, self._arrival)
+        if head.method == "CONNECT":
+            return Connect(self.plane, self, head, self._arrival)
+        return Call(self.plane, self, head, self._arrival)
 
     def _bound(self, plane: Plane, client: Client, head: RequestHead, arrival: int) -> Call | Connect:
         """Make what a request becomes on a connection that leads to one place, whatever it asks for."""

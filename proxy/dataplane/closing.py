@@ -99,7 +99,7 @@ class Closing(Shared):
             item = outcome_item(
                 outcome, effect=self.effect, retry=self.retry(outcome, now), reason=reason, phase=self.phase
             )
-            response.last_lines += [degraded_line(response.degraded), line(b"Budget-Outcome", item.encode())]
+            response.last_lines += [degraded_line(response.degraded), line(b"Budget-Outcome", item)]
         self.client.send(before + response.framed_end(end))
         self._end(outcome, reason if end else None, now, keep=self._keeps())
         return True

@@ -5,10 +5,10 @@ The result is a value. `call` acts on it, `waterclock explain` prints it.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from proxy.core.budget import UNLIMITED, Budget
-from proxy.core.calls import Kind, kind_of_method
+from proxy.core.calls import Kind, Would, kind_of_method
 from proxy.core.decision import UNLIMITED_STEP, Decision, decide, too_deep
 from proxy.core.kinds import early_kind
 from proxy.core.ledger import Ledger
@@ -19,28 +19,61 @@ from proxy.core.routing import Router
 from proxy.core.target import Origin, Target
 from proxy.dataplane.ways import BadTarget, way_in
 from proxy.net.own import OwnPorts
+from proxy.values import Value
 from proxy.wire.events import Framing, RequestHead
+
+if TYPE_CHECKING:
+    from proxy.dataplane.step import Step
+    from proxy.net.connection import UpstreamConnection
 
 NOWHERE: Final = Origin("http", "", 0)
 
 
-class Considered(NamedTuple):
+class Considered(Value):
     """What is known and decided of a call from its head alone.
 
     `sendable`: it has somewhere to go, so that `mode: observe` can let it pass. `subscription`: a standing ear and no
     step (an upgrade or an event stream without a stated budget). `extended`: it stated more than is left of its budget. `opened`: its budget begins with it.
     """
 
-    target: Target
-    route: Route
-    limits: Limits
-    kind: Kind
-    budget: Budget | None
-    decision: Decision
-    sendable: bool = True
-    subscription: bool = False
-    extended: bool = False
-    opened: bool = False
+    _fields: ClassVar[tuple[str, ...]] = (
+        "target",
+        "route",
+        "limits",
+        "kind",
+        "budget",
+        "decision",
+        "sendable",
+        "subscription",
+        "extended",
+        "opened",
+    )
+    __slots__ = _fields
+
+    def __init__(
+        self,
+        target: Target,
+        route: Route,
+        limits: Limits,
+        kind: Kind,
+        budget: Budget | None,
+        decision: Decision,
+        sendable: bool = True,
+        subscription: bool = False,
+        extended: bool = False,
+        opened: bool = False,
+    ) -> None:
+        """Take what is known."""
+        self.target: Final = target
+        self.route: Final = route
+        self.limits: Final = limits
+        self.kind: Final = kind
+        self.budget: Final = budget
+        self.decision: Final = decision
+        self.sendable: Final = sendable
+        self.subscription: Final = subscription
+        self.extended: Final = extended
+        self.opened: Final = opened
 
 
 def consider(
@@ -80,8 +113,27 @@ def consider(
     names_budget = limits.trace_id is not None and budgets.by_trace(limits.trace_id) is not None
     if not limits.stated and not names_budget and listens(head):
         decision = too_deep(policy, limits) or UNLIMITED_STEP
-        return Considered(target, route, limits, kind, None, decision, subscription=True)
-    return weighed(policy, budgets, arrival, fresh_id, target, route, limits, kind)
+        case = Considered(target, route, limits, kind, None, decision, subscription=True)
+    else:
+        case = weighed(policy, budgets, arrival, fresh_id, target, route, limits, kind)
+    return barred(policy, case) if policy.egress.deny else case
+
+
+def observe_denied(step: Step, connection: UpstreamConnection) -> None:
+    """Take note that a step has got a connection to where none may lead: `mode: observe` has let it pass."""
+    if connection.denied:
+        step.would = Would.REFUSE
+
+
+def barred(policy: Policy, case: Considered) -> Considered:
+    """Refuse a call to where none may lead, as far as that is known by now; what its name stands for is seen when it is dialled.
+
+    Whatever else there is to say against it: a place that is denied is no matter of time.
+    """
+    denied = policy.egress.denies(case.target.origin)
+    if not denied:
+        return case
+    return case._replace(decision=case.decision._replace(refusal=Reason.EGRESS_DENIED, detail=denied))
 
 
 def limits_of(policy: Policy, route: Route, head: RequestHead) -> Limits:

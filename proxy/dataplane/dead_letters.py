@@ -7,7 +7,6 @@ releases or discards it.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from proxy.core.history import Event, Happening
@@ -39,7 +38,7 @@ def exhausted(step: Step, now: int) -> WriteRecord:
     record = plane.book.get(step.record_id)
     attempts = step.made(now)
     if record is not None and record.state is WriteState.UNCERTAIN:
-        record = replace(record.after(WriteEvent.GIVEN_UP), reason=MAX_ATTEMPTS, attempts=attempts)
+        record = record.after(WriteEvent.GIVEN_UP, reason=MAX_ATTEMPTS, attempts=attempts)
     else:
         budget = case.budget
         record = WriteRecord(
@@ -65,7 +64,7 @@ def exhausted(step: Step, now: int) -> WriteRecord:
 
 def outlived(plane: Plane, record: WriteRecord) -> WriteRecord:
     """Make a dead letter of a write that nobody has found out about in time."""
-    dead = replace(record.after(WriteEvent.GIVEN_UP), reason=HOLD_OVER)
+    dead = record.after(WriteEvent.GIVEN_UP, reason=HOLD_OVER)
     plane.keep(dead)
     budget = plane.budgets.get(record.budget_id)
     if budget is not None and not budget.lone:

@@ -12,6 +12,7 @@ of a job that it did not open.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from proxy.core.budget import UNLIMITED, Budget, CallPhase
@@ -196,10 +197,14 @@ class Entry(Call):
 
     # -- the end ---------------------------------------------------------------------------------------------------
 
+    def on_alarm(self, now: int) -> None:
+        """Look what it is time for when the books are in order: steps that are due as well count in what is said of the job."""
+        self.plane.alarms.afterwards(partial(super().on_alarm, now))
+
     def finish(self, outcome: Outcome, reason: str | None, now: int) -> None:
         """Leave the record of the entry request; with the last one its budget is closed."""
-        assert not self.ended
-        self.ended = True
+        assert not self.recorded
+        self.ended = self.recorded = True
         plane, case, budget = self.plane, self.case, self.case.budget
         plane.in_flight -= 1
         late = outcome is Outcome.DEADLINE_EXCEEDED and self.due is not None and now >= self.due
@@ -238,7 +243,7 @@ class Entry(Call):
     def _app(self) -> Origin:
         inbound = self.plane.inbound
         assert inbound is not None
-        return Origin("http", inbound.app.host, inbound.app.port, inbound.app.host)
+        return Origin("http", inbound.app.host, inbound.app.port, inbound.app.host, inward=True)
 
     def _target(self) -> Target:
         """Return where the request goes: to the app, under the name that the caller gave it. Raises ValueError."""

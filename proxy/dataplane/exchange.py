@@ -11,6 +11,7 @@ settled in `_leave_upstream`. `_end` and `_break_off` are the only ways out, and
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from proxy.core.admission import Task
@@ -23,7 +24,7 @@ from proxy.core.units import MILLISECOND, SECOND, exact_ms
 from proxy.core.writes import LateAnswer, WriteRecord, repetition
 from proxy.dataplane.answers import degraded_line, error_payload
 from proxy.dataplane.descent import Descent
-from proxy.dataplane.linger import Linger
+from proxy.dataplane.linger import Linger, has_room
 from proxy.dataplane.plane import Plane
 from proxy.dataplane.request import RequestSide
 from proxy.dataplane.response import ResponseSide
@@ -133,6 +134,8 @@ class Exchange(Step):
 
     def on_alarm(self, now: int) -> None:
         """Look what it is time for: the cut, the end of a stream shortly before it, the end of a long silence."""
+        if self.ended:  # it has been answered in this very ring, and its record is left for afterwards
+            return
         if self.phase is Phase.COMPLETE:
             self._no_longer_wait_for_the_disk(now)
             return
@@ -319,12 +322,12 @@ class Exchange(Step):
         elif self._write is not None and intent is not None and self.phase is not Phase.COMPLETE:
             intent.lost(self.phase, reason)
             self.plane.verifier.watch(intent.record, self.case.route, self.case.target, self.head)
-            if linger and connection is not None and self.request.sent:
+            if linger and connection is not None and self.request.sent and has_room(self.plane):
                 late, waited_for = self._response.for_linger(), self._write.hand_over_claim()
                 Linger(self.plane, intent, connection, late, self.arrival, waited_for)
                 return
         if connection is not None:
-            connection.abort()
+            self.plane.alarms.afterwards(connection.abort)
 
     def _give_up(self, outcome: Outcome, reason: str, detail: str, now: int) -> None:
         """Tell the client, in the way that is still open."""
@@ -350,10 +353,15 @@ class Exchange(Step):
         """Give an answer of our own. `first`: the write it would repeat; `wait`: until a call that is shed may come again."""
         self._response.discard()
         keep = reason not in _NOTHING_FOLLOWS and self._keeps_after_own_answer()
-        self.client.send(
-            self.own_answer(outcome, reason, detail, now, close=not keep, first=first, wait=wait)
+        answer = self.own_answer(outcome, reason, detail, now, close=not keep, first=first, wait=wait)
+        self.client.send(answer)
+        if self.case.route.max_attempts is not None:  # how many there still are, the answers of others say
+            self._end(outcome, reason, now, keep=keep)
+            return
+        self.ended = (
+            True  # for everybody; but others may be due, and their answers come before this one's record
         )
-        self._end(outcome, reason, now, keep=keep)
+        self.plane.alarms.afterwards(partial(self._end, outcome, reason, now, keep=keep))
 
     def _keeps_after_own_answer(self) -> bool:
         """Whether the connection is worth keeping: the rest of the body is small, and certain to come."""
@@ -387,6 +395,8 @@ class Exchange(Step):
             # What only this one's own time made less is nobody else's answer.
             own = self.degraded is not None and self.degraded.why != Why.DELEGATED
             write.let_go(self._response.shared() if outcome is Outcome.COMPLETED and not own else None)
+            if outcome is Outcome.COMPLETED:
+                self._write = None  # the two make a ring, which only the garbage collector would free
 
     def _answer_so_far(self, *, whole: bool = True) -> LateAnswer | None:
         return self._response.as_answer(exact_ms(self.plane.clock() - self.arrival), whole=whole)

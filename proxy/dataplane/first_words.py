@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from proxy.wire.sniff import Sniffed
 
@@ -63,6 +63,6 @@ class FirstWords:
 
 def hand_over(transport: asyncio.Transport, client: Client, said: bytes) -> None:
     """Let a client serve a connection from here on, beginning with what has been said on it."""
-    transport.set_protocol(client)
+    transport.set_protocol(cast(asyncio.Protocol, client))
     client.connection_made(transport)
     client.data_received(said)

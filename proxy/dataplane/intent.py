@@ -7,11 +7,21 @@ back when the disk knows.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from proxy.core.calls import Phase
 from proxy.core.writes import TRANSITIONS, LateAnswer, WriteEvent, WriteRecord
 from proxy.dataplane.plane import Plane
+
+
+class BookFull(Exception):
+    """There is no room for another record."""
+
+    def __init__(self, known: int) -> None:
+        """Say how many there are, and what helps."""
+        super().__init__(
+            f"{known} writes are on record, and no more can be kept; settle some of them (waterclock uncertain), or shorten "
+            "journal.retention"
+        )
 
 
 class Intent:
@@ -25,7 +35,13 @@ class Intent:
         self.record = record
 
     def declare(self, done: Callable[[Exception | None], None]) -> None:
-        """Put the intent on disk; `done` says when it is there, and only then may a byte leave."""
+        """Put the intent on disk; `done` says when it is there, and only then may a byte leave.
+
+        Where the book is full, nothing is kept of it, and `done` is told so (`BookFull`).
+        """
+        if self._plane.book.full:
+            self._plane.loop.call_soon(done, BookFull(len(self._plane.book)))
+            return
         self._plane.book.put(self.record)
         self._plane.journal.put(self.record, done)
 
@@ -37,14 +53,14 @@ class Intent:
 
     def identify(self, fingerprint: str) -> None:
         """Add the fingerprint of a body that was too large to be held, now that it has passed."""
-        self._keep(replace(self.record, fingerprint=fingerprint))
+        self._keep(self.record._replace(fingerprint=fingerprint))
 
     def answered(self, answer: LateAnswer | None, done: Callable[[Exception | None], None]) -> None:
         """Settle: the whole answer is here. `done` says when the disk knows, and only then may its caller hear of it.
 
         So a sidecar that dies in between finds the write reported: neither forgotten nor, once answered, uncertain.
         """
-        self.record = replace(self.record.after(WriteEvent.ANSWERED), phase=Phase.COMPLETE, answer=answer)
+        self.record = self.record.after(WriteEvent.ANSWERED, phase=Phase.COMPLETE, answer=answer)
         self._plane.book.put(self.record)
         self._plane.journal.put(self.record, done)
 
@@ -55,11 +71,11 @@ class Intent:
 
     def undelivered(self, answer: LateAnswer | None) -> None:
         """Keep the answer of a caller that left before it could be given: the only trace of what happened."""
-        self._keep(replace(self.record, resolved_by="answer not delivered", answer=answer))
+        self._keep(self.record._replace(resolved_by="answer not delivered", answer=answer))
 
     def lost(self, phase: Phase, reason: str) -> None:
         """Give up on the answer: from here on the effect is uncertain."""
-        self._keep(replace(self.record.after(WriteEvent.LOST), phase=phase, reason=reason))
+        self._keep(self.record.after(WriteEvent.LOST, phase=phase, reason=reason))
 
     def answered_late(self, answer: LateAnswer, *, partial: bool) -> None:
         """Keep the answer that came after the caller had been told that the effect is uncertain.
@@ -70,7 +86,7 @@ class Intent:
         current = self._plane.book.get(self.record.id) or self.record
         if (current.state, WriteEvent.ANSWERED) in TRANSITIONS:
             current = current.settled(WriteEvent.ANSWERED, "late answer", self._plane.wall_ms())
-        self._keep(replace(current, phase=Phase.COMPLETE, answer=answer), partial=partial)
+        self._keep(current._replace(phase=Phase.COMPLETE, answer=answer), partial=partial)
 
     def _keep(self, record: WriteRecord, *, partial: bool = False) -> None:
         self.record = record

@@ -22,6 +22,11 @@ MOST_BYTES: Final = MEBIBYTE
 """How much of a late answer is read. A longer one leaves its write uncertain: nobody waits for all that."""
 
 
+def has_room(plane: Plane) -> bool:
+    """Say whether one more can be listened for; if not, its write stays uncertain until somebody finds out."""
+    return len(plane.lingering) < plane.most_lingering
+
+
 class Linger:
     """The sink of a cut write's connection, until the late answer, its failure, or the end of patience."""
 

@@ -38,29 +38,37 @@ def onward_head(
     if it came in chunks.
     """
     head, target = step.head, step.case.target
-    rendered = lines(head.fields, dropped(head, _DROPPED | without if without else _DROPPED))
-    rendered += budget_lines
+    passed = lines(head.fields, dropped(head, _DROPPED | without if without else _DROPPED))
+    rendered = list(budget_lines)
     if head.framing is Framing.CHUNKED and chunked:
         rendered.append(b"Transfer-Encoding: chunked\r\n")
     if head.upgrade is not None:
         rendered.append(b"Connection: Upgrade\r\n")
         rendered.append(line(b"Upgrade", head.upgrade))
     rendered.append(via(head, step.plane.via))
-    return plain_head(step.policy, connection, head.method, target, rendered)
+    return plain_head(step.policy, connection, head.method, target, passed, rendered)
 
 
 def plain_head(
-    policy: Policy, connection: UpstreamConnection, method: str, target: Target, rendered: list[bytes]
+    policy: Policy,
+    connection: UpstreamConnection,
+    method: str,
+    target: Target,
+    passed: list[bytes],
+    rendered: list[bytes],
 ) -> bytes:
-    """Return a request head for a target, in the form that its connection takes: to the tool, or to a parent proxy."""
-    host = b"Host: %b\r\n" % (target.host or target.authority).encode("latin-1")
+    """Return a request head for a target, in the form that its connection takes: to the tool, or to a parent proxy.
+
+    `passed`: the lines that are passed on, as `wire.render.lines` has made them; `rendered`: those of our own behind them.
+    """
+    host = target.host or target.authority
     if not connection.via_parent:
-        return request_head(method, target.path, [host, *rendered])
+        return request_head(method, target.path, rendered, passed, host)
     parent = policy.connections.proxy
     credentials = authorization(parent) if parent is not None else None
     if credentials is not None:
         rendered.append(line(b"Proxy-Authorization", credentials.encode()))
-    return request_head(method, target.url, [host, *rendered])
+    return request_head(method, target.url, rendered, passed, host)
 
 
 def budget_lines(step: Step, connection: UpstreamConnection, now: int) -> list[bytes]:

@@ -7,10 +7,9 @@ have begun keep the one they began with.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import random
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import Final, Protocol
 
 from proxy.core.admission import Scheduler
 from proxy.core.attempts import Attempts
@@ -30,10 +29,15 @@ from proxy.dataplane.turns import Turns
 from proxy.dataplane.verify import Verifier
 from proxy.degrade.cache.cache import Cache
 from proxy.degrade.measured import Measured
+from proxy.net.alarm import Alarms
 from proxy.net.dial import Dialer
 from proxy.net.own import OwnPorts
 from proxy.net.peer import PeerSockets
 from proxy.net.pool import Pool
+from proxy.net.timer import Timer
+
+MOST_LINGERING: Final = 1_000
+"""How many late answers are listened for at a time. Each takes a connection, and up to `linger.MOST_BYTES`."""
 
 
 class Journal(Protocol):
@@ -136,15 +140,20 @@ class Plane:
         observer: Observer,
         name: str,
         own: OwnPorts,
+        timer: Timer | None = None,
     ) -> None:
-        """`name` tells this process from every other one: it is the prefix of ids and the pseudonym in `Via`."""
+        """`name` tells this process from every other one: it is the prefix of ids and the pseudonym in `Via`.
+
+        `timer`: what wakes the loop for what is due; without one, its own timers do.
+        """
         self.loop = loop
         self.clock = clock
+        self.alarms = Alarms(loop, clock, timer)
         self.wall_ms = wall_ms
         self.policy = policy
         self.router = Router(policy)
         self.dialer = dialer
-        self.pool = Pool(loop, clock, dialer, lambda: self.policy.connections)
+        self.pool = Pool(loop, clock, dialer, lambda: self.policy.connections, self.alarms.look)
         self.journal = journal
         self.book = book
         self.observer = observer
@@ -168,13 +177,19 @@ class Plane:
         self.clients: set[Served] = set()
         self.relays: set[Served] = set()
         self.lingering: set[Lingering] = set()
+        self.most_lingering = MOST_LINGERING
         self.verifier = Verifier(self)
         self._prefix = name
-        self._ids = itertools.count(1)
+        self._ids = 0
+
+    def connected(self) -> int:
+        """Return how many clients' connections there are."""
+        return len(self.clients) + len(self.relays)
 
     def fresh_id(self) -> str:
         """Return an id that no other process, and no other call of this one, uses."""
-        return f"{self._prefix}-{next(self._ids):x}"
+        self._ids += 1
+        return f"{self._prefix}-{self._ids}"
 
     def budget_finished(self, budget: Budget, now: int) -> None:
         """Take note that a budget is finished: closed, or run out of time."""
@@ -248,11 +263,16 @@ class Plane:
 
     def adopt(self, policy: Policy) -> None:
         """Put a new policy in force for the calls that begin from now on."""
-        if policy.connections != self.policy.connections:
-            self.pool.forget()  # what lies idle may lead through a parent proxy that is one no more
+        if _rules_of_dialling(policy) != _rules_of_dialling(self.policy):
+            self.pool.forget()  # what is open may lead to where none may now, or through a parent proxy that is one no more
         self.policy = policy
         self.measured.prepare(policy)
         self.router = Router(policy)
         self.budgets.bounds = policy.ledger
         self.turns.hand(self.scheduler.adopt(policy, self.clock()))
         self.verifier.resume()
+
+
+def _rules_of_dialling(policy: Policy) -> tuple[object, ...]:
+    """Return what decides where a connection may be opened, and how."""
+    return policy.connections, policy.egress, policy.mode

@@ -15,6 +15,7 @@ from proxy.core.calls import Kind, Outcome, Phase, Would
 from proxy.core.reasons import Reason, outcome_without_connection
 from proxy.core.target import Origin
 from proxy.dataplane.client import Client
+from proxy.dataplane.consider import observe_denied
 from proxy.dataplane.first_words import FirstWords, hand_over
 from proxy.dataplane.plane import Plane
 from proxy.dataplane.relay import Relay
@@ -50,7 +51,7 @@ class Redirected(asyncio.Protocol):
         self._ticket: Ticket | None = None
         self._upstream: UpstreamConnection | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._alarm = Alarm(plane.loop, plane.clock, self._on_alarm)
+        self._alarm = Alarm(plane.alarms, self._on_alarm)
 
     # -- the client ------------------------------------------------------------------------------------------------
 
@@ -160,7 +161,8 @@ class Redirected(asyncio.Protocol):
     def _begin_step(self) -> Step:
         plane = self._plane
         address, port = self._original
-        authority = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+        host = address.partition("%")[0]  # the zone is for us alone (RFC 6874 §1)
+        authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         head = RequestHead(
             "CONNECT", authority, 1, [], {}, Framing.NO_BODY, None, frozenset(), keep_alive=False, upgrade=None,
             expect_continue=False,
@@ -204,6 +206,7 @@ class Redirected(asyncio.Protocol):
         step = self._step
         assert step is not None
         self._release()
+        observe_denied(step, upstream)
         step.phase = Phase.SENT
         step.sent_at = self._plane.clock()
         relay = Relay(step, self._transport, upstream)

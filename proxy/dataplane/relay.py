@@ -73,7 +73,7 @@ class Relay(asyncio.Protocol):
         self._upstream = upstream
         self._limits = limits_of(step)
         self._bursts = Bursts(self._limits.quiet)
-        self._alarm = Alarm(step.plane.loop, step.plane.clock, self._on_alarm)
+        self._alarm = Alarm(step.plane.alarms, self._on_alarm)
         self._last = step.plane.clock()
         self._client_ended = False
         self._upstream_ended = False

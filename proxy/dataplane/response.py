@@ -7,7 +7,6 @@ be ended between two of them.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from typing import Final
 
@@ -17,6 +16,7 @@ from proxy.core.writes import LateAnswer
 from proxy.dataplane.claims import Answer
 from proxy.dataplane.request import MANY_PARTS
 from proxy.degrade.cache.freshness import says_less
+from proxy.degrade.callers import tells_caller
 from proxy.degrade.endings.ending import Ending
 from proxy.degrade.endings.failing import failure
 from proxy.degrade.endings.recognise import boundary_for
@@ -193,14 +193,13 @@ class ResponseSide:
         return framed + last_chunk_with(self.trailers, self.last_lines)
 
     def rendered_head(self, pseudonym: bytes, annotated: list[bytes], *, close: bool) -> bytes:
-        """Return the head for the client."""
+        """Return the head for the client. `annotated`: lines of our own, looked over."""
         head = self.head
         assert head is not None
         self.head_sent = True
-        rendered = lines(head.fields, dropped(head))
-        rendered += annotated
-        if self._verdict:
-            rendered += [line(name.title(), value) for name, value in self._verdict]
+        made = lines(head.fields, dropped(head))
+        made += annotated
+        rendered = [line(name.title(), value) for name, value in self._verdict] if self._verdict else []
         if self._chunked:
             rendered.append(b"Transfer-Encoding: chunked\r\n")
         if close:
@@ -210,7 +209,7 @@ class ResponseSide:
         if head.status == 101:
             rendered += [b"Connection: Upgrade\r\n", line(b"Upgrade", head.get(b"upgrade") or b"")]
         rendered.append(via(head, pseudonym))
-        return response_head(head.status, head.reason, rendered)
+        return response_head(head.status, head.reason, rendered, made)
 
     def ending(self, payload: bytes) -> bytes:
         """Return the end of a stream that is cut, in its own form, or nothing where it has none.
@@ -261,7 +260,7 @@ class ResponseSide:
         assert head is not None
         fields = [field for field in head.fields if field[0] not in _OF_THE_BODY]
         fields.append((b"content-length", b"Content-Length", b"%d" % len(body)))
-        self.head = replace(head, fields=fields, framing=Framing.LENGTH, length=len(body))
+        self.head = head._replace(fields=fields, framing=Framing.LENGTH, length=len(body))
         self._chunked = False
         self._parts = [body]
         if self._copy is not None:
@@ -322,7 +321,7 @@ class ResponseSide:
         fields = tuple(
             (name.decode("latin-1"), value.decode("latin-1"))
             for lower, name, value in self.head.fields
-            if lower not in _SECRET_FIELDS
+            if lower not in _SECRET_FIELDS and not tells_caller(lower)
         )
         body = b"".join(self._parts)
         return LateAnswer(self.head.status, fields, body[:KEPT_BYTES], self.size, elapsed_ms)

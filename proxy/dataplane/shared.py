@@ -30,12 +30,12 @@ class Shared(Attempts):
 
     def declared(self) -> WriteRecord | None:
         """Return the record of the write that others wait for, once there is one."""
-        return (
-            self._write.intent.record if self._write is not None and self._write.intent is not None else None
-        )
+        return self._write.declared() if self._write is not None else None
 
     def on_shared_answer(self, answer: Answer) -> None:
-        """Take the answer of the call that this one has joined."""
+        """Take the answer of the call that this one has joined, unless its own time was over just before."""
+        if self.ended:
+            return
         self.phase = Phase.COMPLETE
         self.status = answer.head.status
         self._response.begin(answer.head, held=True, delegated=answer.delegated)

@@ -62,6 +62,7 @@ class Step:
         "reached",
         "ready_at",
         "record_id",
+        "recorded",
         "relayed",
         "rung",
         "sent_at",
@@ -116,7 +117,7 @@ class Step:
         self.advice: Retry | None = None
         self.would: Would | None = None
         self.unjournaled = False  # a write that went on though the journal could not take its intent
-        self.ended = False
+        self.ended = self.recorded = False
         plane.in_flight += 1
 
     def take(self, case: Considered) -> bool:
@@ -318,8 +319,8 @@ class Step:
 
     def finish(self, outcome: Outcome, reason: str | None, now: int) -> None:
         """Leave the record, and give back what was held. Called once, by whatever ended the call."""
-        assert not self.ended
-        self.ended = True
+        assert not self.recorded
+        self.ended = self.recorded = True
         plane = self.plane
         plane.in_flight -= 1
         if plane.draining:

@@ -18,7 +18,7 @@ from proxy.core.policy import Policy, Tunnel
 from proxy.core.reasons import Reason, outcome_without_connection
 from proxy.core.routing import Router
 from proxy.core.target import DEFAULT_PORTS, Origin, Target, split_authority
-from proxy.dataplane.consider import NOWHERE, Considered, limits_of, weighed
+from proxy.dataplane.consider import NOWHERE, Considered, barred, limits_of, observe_denied, weighed
 from proxy.dataplane.plane import Plane
 from proxy.dataplane.step import Step
 from proxy.dataplane.tunnelled import LateTunnel, OpenTunnel
@@ -71,8 +71,8 @@ def consider_tunnel(
     case = weighed(policy, budgets, arrival, fresh_id, target, route, limits, Kind.OPAQUE)
     denied = address is None and denial(policy.tunnel, host, port)
     if denied and case.decision.refusal is None:
-        return case._replace(decision=case.decision._replace(refusal=Reason.TUNNEL_DENIED, detail=denied))
-    return case
+        case = case._replace(decision=case.decision._replace(refusal=Reason.TUNNEL_DENIED, detail=denied))
+    return barred(policy, case) if policy.egress.deny else case
 
 
 def denial(rules: Tunnel, host: str, port: int) -> str:
@@ -136,6 +136,7 @@ class Connect(Step):
     def on_connection(self, connection: UpstreamConnection) -> None:
         """The tunnel stands."""
         self._ticket = None
+        observe_denied(self, connection)
         self.phase = Phase.SENT
         self.sent_at = self.plane.clock()
         self._listen(OpenTunnel(self, self.client.transport, connection))
@@ -143,7 +144,7 @@ class Connect(Step):
     def _listen(self, tunnel: OpenTunnel) -> None:
         """Tell the client, and listen to what comes through the tunnel."""
         annotated = self.annotation("in_progress", self.plane.clock(), None, None)
-        head = response_head(200, "Connection established", annotated)
+        head = response_head(200, "Connection established", [], annotated)
         client = self.client
         tunnel.listen(client.hand_over(), head, client_ended=client.half_closed)
 
@@ -161,7 +162,7 @@ class Connect(Step):
 
     def withdraw(self) -> None:
         """Leave no record, and no trace in the budget: it was no call, but the way for those that come through it."""
-        self.ended = True
+        self.ended = self.recorded = True
         plane, budget = self.plane, self.case.budget
         plane.in_flight -= 1
         if budget is None:

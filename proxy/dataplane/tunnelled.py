@@ -23,6 +23,7 @@ from proxy.core.limits import MalformedLimit, number
 from proxy.core.reasons import Reason, outcome_without_connection
 from proxy.core.target import Origin
 from proxy.core.units import whole_ms
+from proxy.dataplane.consider import observe_denied
 from proxy.dataplane.first_words import FirstWords, hand_over
 from proxy.dataplane.relay import Relay
 from proxy.dataplane.request import WAITING_BYTES
@@ -213,6 +214,7 @@ class LateTunnel(OpenTunnel):
         """Go on as a tunnel like any other."""
         self._ticket = None
         self._upstream, self._upstream_gone = connection, False
+        observe_denied(self._step, connection)
         self._step.phase = Phase.SENT
         self._step.sent_at = self._step.plane.clock()
         super()._pass_on_words()

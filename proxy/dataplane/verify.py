@@ -193,7 +193,7 @@ class Inquiry:
         """Return the question in the form that its connection takes."""
         verify = self._route.verify
         assert verify is not None
-        return plain_head(self._plane.policy, connection, verify.method, self._target, list(self._carried))
+        return plain_head(self._plane.policy, connection, verify.method, self._target, self._carried, [])
 
     def _heard(self, answer: Answer | Failure) -> None:
         """Take the answer, or that there is none."""

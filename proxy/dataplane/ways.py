@@ -12,7 +12,7 @@ CONNECT itself has its own file, `tunnel`. A pure module: it looks at the reques
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Final, TypeAlias
 
 from proxy.core.policy import Route
 from proxy.core.reasons import Reason
@@ -24,11 +24,12 @@ from proxy.wire.events import RequestHead
 _WEB_SOCKET: Final = re.compile(r"\Aws(?=s?://)", re.IGNORECASE)
 
 
-class Arrival(NamedTuple):
-    """Where a request goes, and the route that holds for it."""
+Arrival: TypeAlias = tuple[Target, Route]
+"""Where a request goes, and the route that holds for it."""
 
-    target: Target
-    route: Route
+_known: Final[dict[str, Target]] = {}  # by absolute forms: the same few are asked for again and again
+_MOST_KNOWN: Final = 512
+_LONGEST_KNOWN: Final = 256
 
 
 class BadTarget(Exception):
@@ -59,18 +60,34 @@ def way_in(head: RequestHead, place: Origin | None, router: Router, own: OwnPort
             if place is not None:
                 return _redirected(head, place, router)
             return _by_prefix(head, router) or _by_host(head, router, own)
-        # Some clients ask for a WebSocket by its own name (aiohttp): on the wire it begins as HTTP.
-        target = _WEB_SOCKET.sub("http", head.target)
-        scheme, authority, path = split_url(target)
-        host, port = split_authority(authority, DEFAULT_PORTS[scheme])
-        if names_sidecar(own, host, port):
+        target = _absolute(head.target)
+        origin, path = target.origin, target.path
+        if names_sidecar(own, origin.host, origin.port):
             arrival = _by_prefix(head, router, path)
             if arrival is None:
-                raise _loop(authority, path)
+                raise _loop(target.authority, path)
             return arrival
-        return _arrive(scheme, host, port, authority, path, head.method, router)
+        route = router.by_target(origin.host, path, head.method)
+        if route.originate_tls or route.ca is not None:
+            return _led(route, origin.scheme, origin.host, origin.port, target.authority, path)
+        return target, route
     except ValueError as problem:
         raise BadTarget(Reason.MALFORMED, f"The request target cannot be used: {problem}.") from None
+
+
+def _absolute(text: str) -> Target:
+    """Return what a target in absolute form asks for. A query is not remembered: it is hardly ever the same, or anybody's."""
+    target = _known.get(text)
+    if target is None:
+        # Some clients ask for a WebSocket by its own name (aiohttp): on the wire it begins as HTTP.
+        scheme, authority, path = split_url(_WEB_SOCKET.sub("http", text))
+        host, port = split_authority(authority, DEFAULT_PORTS[scheme])
+        target = Target(Origin(scheme, host, port), authority, path)
+        if len(text) <= _LONGEST_KNOWN and "?" not in text:
+            if len(_known) >= _MOST_KNOWN:
+                _known.clear()
+            _known[text] = target
+    return target
 
 
 def _arrive(
@@ -85,13 +102,27 @@ def _arrive(
     tunnelled: bool = False,
 ) -> Arrival:
     route = router.by_target(host, path, method)
+    return _led(route, scheme, host, port, authority, path, address, tunnelled)
+
+
+def _led(
+    route: Route,
+    scheme: str,
+    host: str,
+    port: int,
+    authority: str,
+    path: str,
+    address: str | None = None,
+    tunnelled: bool = False,
+) -> Arrival:
+    """Return where a route leads what was asked for."""
     if route.originate_tls and scheme == "http":
         scheme, tunnelled = "https", False
         if port == DEFAULT_PORTS["http"]:
             port = DEFAULT_PORTS["https"]
             authority = authority.removesuffix(":80")
     ca = route.ca if scheme == "https" else None
-    return Arrival(Target(Origin(scheme, host, port, address, ca, tunnelled), authority, path), route)
+    return Target(Origin(scheme, host, port, address, ca, tunnelled), authority, path), route
 
 
 def _redirected(head: RequestHead, place: Origin, router: Router) -> Arrival:
@@ -121,7 +152,7 @@ def _tunnelled(head: RequestHead, place: Origin, router: Router) -> Arrival:
     target, route = _arrive(
         "http", place.host, place.port, authority, path, head.method, router, tunnelled=True
     )
-    return Arrival(target if same else target._replace(host=named), route)
+    return target if same else target._replace(host=named), route
 
 
 def _by_prefix(head: RequestHead, router: Router, path: str | None = None) -> Arrival | None:
@@ -136,7 +167,7 @@ def _by_prefix(head: RequestHead, router: Router, path: str | None = None) -> Ar
     authority = _name(upstream.host, upstream.port).removesuffix(f":{DEFAULT_PORTS[upstream.scheme]}")
     ca = route.ca if upstream.scheme == "https" else None
     origin = Origin(upstream.scheme, upstream.host, upstream.port, None, ca)
-    return Arrival(Target(origin, authority, upstream.path + rest), route)
+    return Target(origin, authority, upstream.path + rest), route
 
 
 def _by_host(head: RequestHead, router: Router, own: OwnPorts) -> Arrival:
@@ -156,6 +187,7 @@ def _host(head: RequestHead) -> str:
 
 
 def _name(host: str, port: int) -> str:
+    host = host.partition("%")[0]  # a zone means nothing to anybody else (RFC 6874 §1)
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 

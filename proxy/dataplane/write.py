@@ -22,7 +22,7 @@ from proxy.core.reasons import Reason
 from proxy.core.writes import DEAD, WriteEvent, WriteRecord, WriteState
 from proxy.dataplane.claims import Answer, Claim, Unit
 from proxy.dataplane.dead_letters import held_since, outlived
-from proxy.dataplane.intent import Intent
+from proxy.dataplane.intent import BookFull, Intent
 from proxy.wire.render import CONTINUE
 
 if TYPE_CHECKING:
@@ -45,7 +45,16 @@ _WHO_ASKS_FOR_WHAT: Final = (
 class WriteSide:
     """The part of one write's story that comes before its first byte. `intent` is there once it has been declared."""
 
-    __slots__ = ("_call", "_claim", "_joined", "_unit", "collecting", "intent", "told_to_continue")
+    __slots__ = (
+        "_call",
+        "_claim",
+        "_joined",
+        "_unit",
+        "_unkept",
+        "collecting",
+        "intent",
+        "told_to_continue",
+    )
 
     def __init__(self, call: Call) -> None:
         """Begin to collect."""
@@ -54,6 +63,7 @@ class WriteSide:
         # By us, so that an upstream's `100 Continue` is none of the client's business.
         self.told_to_continue = False
         self.intent: Intent | None = None
+        self._unkept: WriteRecord | None = None  # what would be on record, had there been room for it
         self._claim: Claim | None = None
         self._joined: Claim | None = None
         self._unit: Unit | None = None
@@ -98,6 +108,10 @@ class WriteSide:
     def joined_to(self) -> WriteRecord | None:
         """Return the record of the call whose answer this one waits for, once that may have been sent."""
         return self._joined.holder.declared() if self._joined is not None else None
+
+    def declared(self) -> WriteRecord | None:
+        """Return the record of this write, once it may have been sent: for those who wait, whether or not it is kept."""
+        return self.intent.record if self.intent is not None else self._unkept
 
     def share_no_more(self) -> None:
         """The answer has become too large to be kept for those who wait for it."""
@@ -272,4 +286,8 @@ class WriteSide:
             call.refuse(Reason.JOURNAL_UNAVAILABLE, detail)
         else:
             call.unjournaled = error is not None
+            if isinstance(error, BookFull):
+                # It goes on without a record, also of what comes of it.
+                self._unkept = self.intent.record if self.intent is not None else None
+                self.intent = None
             call.go()

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple, TypeAlias
 
 from proxy.core.target import Origin
-from proxy.net.alarm import Alarm
+from proxy.net.alarm import Alarm, Alarms
 from proxy.net.connection import UpstreamConnection
 from proxy.net.errors import DialError
 from proxy.net.pool import Pool, Ticket
@@ -80,7 +80,7 @@ class Ask:
         self._body = bytearray()
         self._ticket: Ticket | None = None
         self._connection: UpstreamConnection | None = None
-        self._alarm = Alarm(loop, clock, self._late)
+        self._alarm = Alarm(Alarms(loop, clock), self._late)
         self._alarm.set(now + question.within)
         if question.within <= 0:
             return  # the alarm says so

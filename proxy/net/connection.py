@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import select
 import socket
 import termios
 from collections.abc import Callable
@@ -37,18 +38,25 @@ class Sink(Protocol):
         """Take a change of the send buffer: congested is full, so that sending more must wait."""
 
 
-class UpstreamConnection(asyncio.Protocol):
-    """A connection of a pool. `idle_since` and `uses` are the pool's to read."""
+class UpstreamConnection:
+    """A connection of a pool. `era`, `idle_since` and `uses` are the pool's to read.
+
+    `denied`: no call may lead to where it does, and `mode: observe` has let it. It is an `asyncio.Protocol` by what it can do,
+    and derives from nothing, so that its attributes, compiled, are those of a struct.
+    """
 
     __slots__ = (
         "_lost",
         "_parser",
+        "_poll",
         "_raw",
         "_second",
         "_sink",
         "_transport",
         "congested",
+        "denied",
         "early",
+        "era",
         "idle_since",
         "inside",
         "origin",
@@ -61,6 +69,8 @@ class UpstreamConnection(asyncio.Protocol):
         self.origin = origin
         self.inside = False
         self.via_parent = False
+        self.denied = False
+        self.era = 0
         self.idle_since = 0
         self.uses = 0
         self.congested = False
@@ -71,6 +81,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._raw = False
         self._second: socket.socket | None = None
+        self._poll: Callable[[int], list[tuple[int, int]]] | None = None
 
     # -- asyncio.Protocol ------------------------------------------------------------------------------------------
 
@@ -145,6 +156,22 @@ class UpstreamConnection(asyncio.Protocol):
     def reusable(self) -> bool:
         """Whether the last exchange left the connection fit for another one."""
         return not self.closed and not self._raw and self._parser.reusable
+
+    @property
+    def unasked(self) -> bool:
+        """Whether the other side has ended, or said what nobody asked for, and the loop has not read it yet.
+
+        Then nothing may be sent on it any more: the request would be lost, or its caller be given what was never meant for it.
+        Asks the kernel, which takes about a microsecond.
+        """
+        if self._poll is None:
+            sock = self._transport.get_extra_info("socket") if self._transport is not None else None
+            if sock is None:
+                return False
+            poll = select.poll()
+            poll.register(sock.fileno(), select.POLLIN)
+            self._poll = poll.poll
+        return bool(self._poll(0))
 
     def begin(self, sink: Sink, method: str) -> None:
         """Begin an exchange: the next bytes are the answer to a request with this method."""

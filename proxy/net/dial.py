@@ -1,4 +1,4 @@
-"""Opening one connection: look the name up, make sure it does not lead back here, connect, and speak TLS.
+"""Opening one connection: look the name up, make sure it leads neither back here nor where none may, connect, and speak TLS.
 
 A dial that fails, or is cancelled, leaves nothing behind: no socket, and no protocol that has heard of one. The
 caller's protocol is made at the very end, when the connection stands; until then a stand-in holds its place. A dial
@@ -13,10 +13,11 @@ import os
 import socket
 import ssl
 from collections.abc import Callable
-from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from aiohappyeyeballs import AddrInfoType, start_connection
 
+from proxy.core.egress import NOTHING_DENIED, Egress
 from proxy.core.policy import Connections
 from proxy.core.reasons import Reason
 from proxy.core.target import Origin, is_inside
@@ -27,7 +28,24 @@ from proxy.net.parent import ConnectExchange, uses_parent
 from proxy.net.resolver import Resolver
 from proxy.net.tls import ClientContexts
 
-P = TypeVar("P", bound=asyncio.Protocol)
+
+class Endpoint(Protocol):
+    """What the loop calls: an `asyncio.Protocol`, whatever it derives from."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the transport."""
+
+    def data_received(self, data: bytes) -> None:
+        """Take what has arrived."""
+
+    def eof_received(self) -> bool | None:
+        """Take the end of the other side; True: this side stays open."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Take note that the connection is closed."""
+
+
+P = TypeVar("P", bound=Endpoint)
 
 _HAPPY_EYEBALLS_DELAY: Final = 0.25
 """Seconds before the next address is tried beside one that has not answered (RFC 8305 §5)."""
@@ -53,16 +71,40 @@ class Dialled(NamedTuple, Generic[P]):
     peer: str
     inside: bool
     via_parent: bool
+    denied: bool = False
+
+
+class Barrier(NamedTuple):
+    """Where no connection may lead. Not `enforced`: it is let pass, and `Dialled.denied` says so."""
+
+    egress: Egress = NOTHING_DENIED
+    enforced: bool = True
+
+    def lets_pass(self, denied: str) -> bool:
+        """Return whether something is against a connection all the same. Raises DialError where that is enforced.
+
+        `denied`: what there is to say against it; empty for nothing.
+        """
+        if denied and self.enforced:
+            raise DialError(Reason.EGRESS_DENIED, denied)
+        return bool(denied)
 
 
 class Dialer:
-    """Opens connections, one a call. `connections` is asked each time, so that a reload takes hold."""
+    """Opens connections, one a call. `connections` and `barrier` are asked each time, so that a reload takes hold."""
 
-    def __init__(self, resolver: Resolver, connections: Callable[[], Connections], own: OwnPorts) -> None:
+    def __init__(
+        self,
+        resolver: Resolver,
+        connections: Callable[[], Connections],
+        own: OwnPorts,
+        barrier: Callable[[], Barrier] = Barrier,
+    ) -> None:
         """Open nothing yet."""
         self._resolver = resolver
         self._connections = connections
         self._own = own
+        self._barrier = barrier
         self._contexts = ClientContexts()
 
     async def dial(self, origin: Origin, factory: Callable[[], P], *, tunnel: bool = False) -> Dialled[P]:
@@ -76,11 +118,14 @@ class Dialer:
         succeeds; what had arrived by then follows at once. Raises DialError, whatever went wrong.
         """
         try:
-            connections = self._connections()
+            connections, barrier = self._connections(), self._barrier()
+            denied = barrier.lets_pass(barrier.egress.denies(origin))
             if origin.address is None and uses_parent(connections, origin.host, origin.port):
                 assert connections.proxy is not None
-                return await self._by_parent(origin, connections.proxy, factory, tunnel)
-            return await self._direct(origin, factory, tunnel)
+                dialled = await self._by_parent(origin, connections.proxy, factory, tunnel)
+            else:
+                dialled = await self._direct(origin, factory, tunnel)
+            return dialled._replace(denied=True) if denied else dialled
         except Exception as exc:
             error = translated(exc, str(origin))
             if error is exc:
@@ -91,11 +136,12 @@ class Dialer:
         place = str(origin)
         # Before anything is opened: a CA file that cannot be read is no reason to knock at the tool's door.
         context = None if tunnel else await self._context(origin.scheme, origin.host, origin.ca, place)
-        sock, peer = await self._connect(origin.address or origin.host, origin.port, place)
+        host, barrier = origin.address or origin.host, Barrier() if origin.inward else self._barrier()
+        sock, peer, denied = await self._connect(host, origin.port, place, barrier)
         stand_in = _StandIn(plain=context is None)
         await _attach(sock, stand_in, context, origin.host, place)
         protocol = _hand_over(stand_in, factory, place)
-        return Dialled(stand_in.transport, protocol, peer, is_inside(peer), via_parent=False)
+        return Dialled(stand_in.transport, protocol, peer, is_inside(peer), via_parent=False, denied=denied)
 
     async def _by_parent(
         self, origin: Origin, parent: Upstream, factory: Callable[[], P], tunnel: bool
@@ -106,7 +152,8 @@ class Dialer:
         inner = None if tunnel else await self._context(origin.scheme, origin.host, origin.ca, str(origin))
         outer = await self._context(parent.scheme, host, None, place)
         exchange = None if forwards else ConnectExchange(parent, origin.host, origin.port)
-        sock, peer = await self._connect(host, parent.port, place)
+        # The policy names the parent itself; what is behind it is looked up there, and denied there or by its name.
+        sock, peer, _ = await self._connect(host, parent.port, place, Barrier())
         stand_in = _StandIn(plain=inner is None and outer is None)
         if exchange is None:
             await _attach(sock, stand_in, outer, host, place)
@@ -129,8 +176,14 @@ class Dialer:
             raise translated(exc, place, tls=True) from exc
         return context
 
-    async def _connect(self, host: str, port: int, place: str) -> tuple[socket.socket, str]:
-        """Return a connected, non-blocking socket and the IP address it leads to. Raises DialError or OSError."""
+    async def _connect(
+        self, host: str, port: int, place: str, barrier: Barrier
+    ) -> tuple[socket.socket, str, bool]:
+        """Return a connected, non-blocking socket, the IP address it leads to, and whether that is one to be denied.
+
+        A name is refused for any one of its addresses: which of them would win is chance, and a name that leads to such a
+        place at all was made to. Raises DialError or OSError.
+        """
         addresses = await self._resolver.lookup(host, port)
         for info in addresses:
             if self._own.leads_back(info[4][0], port):
@@ -139,6 +192,7 @@ class Dialer:
                     f"{place} leads back to the sidecar itself ({info[4][0]}, port {port}); "
                     "name the tool's own address and port.",
                 )
+        denied = barrier.lets_pass(_denied(barrier.egress, host, addresses))
         try:
             sock = await start_connection(
                 addresses, happy_eyeballs_delay=_HAPPY_EYEBALLS_DELAY, interleave=1, socket_factory=_socket
@@ -153,7 +207,16 @@ class Dialer:
         except OSError:
             sock.close()
             raise
-        return sock, unmapped(name[0])
+        return sock, unmapped(name[0]), denied
+
+
+def _denied(egress: Egress, host: str, addresses: list[AddrInfoType]) -> str:
+    """Return the sentence that says why none of a host's addresses is connected to; empty if one may be."""
+    for info in addresses:
+        address = info[4][0]
+        if said := egress.denies_address(address):
+            return said if host == address else f"{host} is {address}. {said}"
+    return ""
 
 
 class _StandIn(asyncio.Protocol):
@@ -268,7 +331,7 @@ def _hand_over(stand_in: _StandIn, factory: Callable[[], P], place: str) -> P:
     except BaseException:
         transport.abort()
         raise
-    transport.set_protocol(protocol)
+    transport.set_protocol(cast(asyncio.Protocol, protocol))
     # Nothing is read before this turn of the loop is over, so the protocol may still pause it.
     transport.resume_reading()
     protocol.connection_made(transport)

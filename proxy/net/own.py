@@ -30,21 +30,30 @@ def is_local(address: str) -> bool:
 
     The kernel is asked for the way there; for an address of its own it answers with the address itself. Nothing is
     sent. Not cached: it takes some 20 µs, is asked for few connections, and addresses come and go. A text that is no IP
-    address is not local.
+    address is not local; a link-local one of IPv6 is known by its interface only (`fe80::1%eth0`, `fe80::1%2`).
     """
+    host, _, zone = address.partition("%")
     try:
-        known = ipaddress.ip_address(unmapped(address))
+        known = ipaddress.ip_address(unmapped(host))
     except ValueError:
         return False
     if known.is_loopback or known.is_unspecified:
         return True
     family = socket.AF_INET if known.version == 4 else socket.AF_INET6
     try:
+        place = (str(known), _ANY_PORT) if known.version == 4 else (str(known), _ANY_PORT, 0, _scope(zone))
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
-            probe.connect((str(known), _ANY_PORT))
-            return bool(ipaddress.ip_address(probe.getsockname()[0]) == known)
+            probe.connect(place)
+            return ipaddress.ip_address(probe.getsockname()[0].partition("%")[0]) == known
     except OSError:
         return False
+
+
+def _scope(zone: str) -> int:
+    """Return the number of an interface; 0 for any. Raises OSError."""
+    if not zone:
+        return 0
+    return int(zone) if zone.isdecimal() else socket.if_nametoindex(zone)
 
 
 def unmapped(address: str) -> str:

@@ -77,15 +77,22 @@ class Pool:
         clock: Callable[[], int],
         dialer: Dialer,
         bounds: Callable[[], Connections],
+        look: Callable[[], None] | None = None,
     ) -> None:
-        """Start empty. `bounds` is asked each time, so that a reload takes hold."""
+        """Start empty. `bounds` is asked each time, so that a reload takes hold.
+
+        `look`: called for each connection that is opened or has closed. There can be many in one turn of the loop, and what is
+        due does not wait for all of them.
+        """
         self._loop = loop
         self._clock = clock
         self._dialer = dialer
         self._bounds = bounds
+        self._look = look
         self._sites: dict[Origin, Site] = {}
         self._sweeper: asyncio.TimerHandle | None = None
         self._closed = False
+        self._era = 0  # under which rules a connection was opened: those of the policy that was in force then
         self._dials: set[asyncio.Task[None]] = set()  # the loop itself holds tasks by weak references only
 
     def take(self, origin: Origin, now: int, fresher_than: int | None = None) -> UpstreamConnection | None:
@@ -97,11 +104,11 @@ class Pool:
         site = self._sites.get(origin)
         if site is None or not site.idle or site.waiting:
             return None
-        while site.idle[-1].closed:  # seen to end, and about to be told so
+        while (connection := site.idle[-1]).closed or connection.unasked:
             site.idle.pop()
+            connection.abort()  # it has ended, or has said what it should not
             if not site.idle:
                 return None
-        connection = site.idle[-1]
         if fresher_than is not None and now - connection.idle_since > fresher_than:
             return None
         site.idle.pop()
@@ -117,7 +124,7 @@ class Pool:
         """Take back a connection after its exchange; one that is not fit for another is dropped."""
         connection.let_go()
         site = self._sites.get(connection.origin)
-        if self._closed or site is None or not connection.reusable:
+        if self._closed or site is None or connection.era != self._era or not connection.reusable:
             connection.abort()
             return
         connection.resume_reading()
@@ -137,7 +144,7 @@ class Pool:
         """
         room = self._bounds().max
         site = self._sites.get(origin)
-        unfit = self._closed or connection.closed or connection.early
+        unfit = self._closed or connection.closed or connection.early or connection.era != self._era
         if unfit or (site is not None and site.total + site.opening >= room):
             connection.abort()
             return
@@ -171,7 +178,8 @@ class Pool:
         self.forget()
 
     def forget(self) -> None:
-        """Drop the idle connections: they were opened under other rules."""
+        """Drop the idle connections, and each other one as it comes back: they were opened under other rules."""
+        self._era += 1
         for site in list(self._sites.values()):
             for connection in list(site.idle):
                 connection.abort()
@@ -217,11 +225,15 @@ class Pool:
 
     async def _open(self, ticket: Ticket, site: Site) -> None:
         """Open one connection for one waiter. Cancelled when the waiter leaves."""
-        origin = ticket.origin
+        if self._look is not None:
+            self._look()
+            if ticket.cancelled:  # that was due
+                return
+        origin, era = ticket.origin, self._era
         try:
             dialled = await self._dialer.dial(
                 origin,
-                lambda: UpstreamConnection(origin, self._lost),
+                lambda: UpstreamConnection(origin, self._gone),
                 tunnel=origin.tunnelled or origin.scheme == "tcp",
             )
         except asyncio.CancelledError:
@@ -236,6 +248,8 @@ class Pool:
         connection = dialled.protocol
         connection.inside = dialled.inside
         connection.via_parent = dialled.via_parent
+        connection.denied = dialled.denied
+        connection.era = era
         connection.idle_since = self._clock()
         site.total += 1
         self._opened(ticket)
@@ -249,7 +263,8 @@ class Pool:
         """Give a connection to a waiter, or keep it when the waiter has left in the meantime."""
         if ticket.cancelled:
             self.give_back(connection)
-        elif connection.closed:
+        elif connection.closed or connection.era != self._era or (connection.uses and connection.unasked):
+            connection.abort()
             self._wait(ticket)
         else:
             ticket.waiter.on_connection(connection)
@@ -260,6 +275,12 @@ class Pool:
         if site is not None:
             site.opening -= 1
             self._settle(ticket.origin, site)
+
+    def _gone(self, connection: UpstreamConnection) -> None:
+        """Take leave of a connection that the loop has closed: of many in one turn, where many calls were cut."""
+        self._lost(connection)
+        if self._look is not None:
+            self._look()
 
     def _lost(self, connection: UpstreamConnection) -> None:
         site = self._sites.get(connection.origin)

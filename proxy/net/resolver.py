@@ -11,6 +11,7 @@ import asyncio
 import ipaddress
 import re
 import socket
+import weakref
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, TypeAlias
@@ -30,6 +31,10 @@ MAX_PENDING: Final = 2048
 """How many different names may be asked for at a time. One that nobody waits for any more still counts until c-ares
 gives it up, after some 12 seconds with the default `timeout` and `attempts` of resolv.conf."""
 
+MOST_REMEMBERED: Final = 4096
+"""How many lookups one channel makes. c-ares keeps every answer until its TTL is over, and has no bound for that, so the
+channel is exchanged for one that knows nothing yet."""
+
 _NAME: Final = re.compile(r"[!-~]{1,253}")
 _LOOPBACK: Final[tuple[_Address, ...]] = ((socket.AF_INET6, "::1"), (socket.AF_INET, "127.0.0.1"))
 
@@ -45,6 +50,8 @@ class Resolver:
         self._nameservers = nameservers
         self._max_pending = max_pending
         self._channel: aiodns.DNSResolver | None = None
+        self._asked = 0  # of that channel
+        self._former: weakref.WeakSet[aiodns.DNSResolver] = weakref.WeakSet()  # kept by their last questions
         self._pending: dict[str, asyncio.Future[pycares.AddrInfoResult]] = {}
         self._closed = False
 
@@ -62,8 +69,8 @@ class Resolver:
     async def close(self) -> None:
         """Give up what is pending, and let go of the channel. Lookups fail from now on."""
         self._closed = True
-        if self._channel is not None:
-            channel, self._channel = self._channel, None
+        self._exchange()
+        for channel in list(self._former):
             await channel.close()
 
     async def _ask(self, host: str) -> tuple[_Address, ...]:
@@ -91,14 +98,26 @@ class Resolver:
                 f"{host} is not looked up, since {len(self._pending)} names wait for the name server already; "
                 "check the cluster's DNS.",
             )
-        if self._channel is None:
-            self._channel = self._open()
-        query = self._channel.getaddrinfo(host, type=socket.SOCK_STREAM)
+        if self._asked >= MOST_REMEMBERED:
+            self._exchange()
+        channel = self._channel
+        if channel is None:
+            channel = self._channel = self._open()
+        self._asked += 1
+        query = channel.getaddrinfo(host, type=socket.SOCK_STREAM)
         self._pending[host] = query
-        query.add_done_callback(lambda done: self._end(host, done))
+        query.add_done_callback(lambda done: self._end(host, done, channel))
         return query
 
-    def _end(self, host: str, query: asyncio.Future[pycares.AddrInfoResult]) -> None:
+    def _exchange(self) -> None:
+        """Ask no more by the present channel. It is closed when the last of its questions has been answered."""
+        if self._channel is not None:
+            self._former.add(self._channel)
+        self._channel, self._asked = None, 0
+
+    def _end(
+        self, host: str, query: asyncio.Future[pycares.AddrInfoResult], channel: aiodns.DNSResolver
+    ) -> None:
         del self._pending[host]
         if not query.cancelled():
             query.exception()  # when all have left, nobody else looks at it

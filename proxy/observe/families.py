@@ -40,13 +40,26 @@ def _by_name(*families: Family) -> dict[str, Family]:
     return {family.name: family for family in families}
 
 
-_SPANS: Final = (1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000, 300_000)
-_WAITS: Final = (0.1, 0.5, 1, 5, 10, 50, 100, 500, 1000, 5000, 30_000)
-_ALLOWANCES: Final = (10, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000, 300_000, 3_600_000)
-_OVERHEADS: Final = (0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 1.5, 2.5, 5, 10, 25, 50, 100)
-_SHARES: Final = (0, 0.1, 0.25, 0.5, 0.75, 0.8, 0.9, 0.95, 0.99, 1)
-_USES: Final = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1, 1.1, 1.25, 1.5, 2)
-_LATENESS: Final = (0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 20, 50, 100)
+def _floats(*bounds: float) -> tuple[float, ...]:
+    """Return bounds that are compared with measurements without being made into floats each time."""
+    return tuple(float(bound) for bound in bounds)
+
+
+_SPANS: Final = _floats(
+    1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000, 300_000
+)
+_WAITS: Final = _floats(0.1, 0.5, 1, 5, 10, 50, 100, 500, 1000, 5000, 30_000)
+_ALLOWANCES: Final = _floats(
+    10, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000, 300_000, 3_600_000
+)
+_OVERHEADS: Final = _floats(
+    0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 1.5, 2.5, 5, 10, 25, 50, 100
+)
+_SHARES: Final = _floats(0, 0.1, 0.25, 0.5, 0.75, 0.8, 0.9, 0.95, 0.99, 1)
+_USES: Final = _floats(
+    0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1, 1.1, 1.25, 1.5, 2
+)
+_LATENESS: Final = _floats(0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 20, 50, 100)
 
 C, G, H, I = Type.COUNTER, Type.GAUGE, Type.HISTOGRAM, Type.INFO  # noqa: E741 - a column of the table
 
@@ -282,6 +295,8 @@ WATCHED: Final = _by_name(
         "Log lines given up because their reader was too slow or gone.",
     ),
     Family("waterclock_log_write_errors_total", C, "Failed attempts to write to the log."),
+    Family("waterclock_log_waiting_bytes", G, "Size of the log lines that are not written yet."),
+    Family("waterclock_tasks", G, "Tasks of the event loop that have not ended."),
     Family("waterclock_steps_in_flight", G, "Steps that have begun and not ended."),
     Family("waterclock_leases_in_flight", G, "Steps that hold a lease: admission has let them start."),
     Family("waterclock_queue_depth", G, "Steps that wait to be let in.", ("route",)),
@@ -298,6 +313,8 @@ WATCHED: Final = _by_name(
         ("route",),
     ),
     Family("waterclock_budgets_open", G, "Budgets that are known and whose time is not over."),
+    Family("waterclock_ledger_budgets", G, "Budgets that are known, those that are finished included."),
+    Family("waterclock_ledger_bytes", G, "About how much memory the records of their steps take."),
     Family("waterclock_client_connections", G, "Connections from callers."),
     Family("waterclock_upstream_connections", G, "Connections to tools, by what they are doing.", ("state",)),
     Family("waterclock_opaque_connections_active", G, "Open connections whose calls cannot be seen here."),
@@ -307,6 +324,12 @@ WATCHED: Final = _by_name(
         "Established connections that leave the pod without having passed through the sidecar, by whether the pod "
         "excludes them.",
         ("reason",),
+    ),
+    Family(
+        "waterclock_clients_refused_total",
+        C,
+        "Connections from callers that were closed at once.",
+        ("why",),
     ),
     Family("waterclock_cache_bytes", G, "Size of the answers that are kept in memory."),
     Family("waterclock_cache_entries", G, "Answers that are kept in memory."),

@@ -7,14 +7,12 @@ On a call's way there are only integers in dicts and lists. Names, words and for
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from operator import itemgetter
 from typing import Final
 
 from proxy.core.budget import Limit
 from proxy.core.calls import Outcome
-from proxy.core.degrading import Degraded
 from proxy.core.history import Counts
-from proxy.core.step import FIELDS, StepRecord
+from proxy.core.step import StepRecord
 from proxy.core.verdict import DONE, ONE_COMPLETED, Verdict
 from proxy.observe import families
 from proxy.observe.families import Family, Type
@@ -28,17 +26,6 @@ _MOST_WORDS: Final = 64
 Reading = float | Mapping[str, float] | Mapping[Labels, float]
 
 _Key = tuple[str, str, str, str, str | None, str | None]
-_KEY: Final = ("route", "kind", "outcome", "effect", "reason", "would")
-_key_of: Final[Callable[[StepRecord], _Key]] = itemgetter(*map(FIELDS.index, _KEY))
-
-_Spans = tuple[float, float, float, float | None, float | None, float | None]
-_SPANS: Final = ("waited_ms", "elapsed_ms", "queued_ms", "allowed_ms", "late_ms", "overhead_ms")
-_spans_of: Final[Callable[[StepRecord], _Spans]] = itemgetter(*map(FIELDS.index, _SPANS))
-
-_Sums = tuple[str, int, int, int, Degraded | None, str | None, str | None]
-_SUMS: Final = ("route", "bytes", "tries", "fresh", "degraded", "rung", "cache")
-_sums_of: Final[Callable[[StepRecord], _Sums]] = itemgetter(*map(FIELDS.index, _SUMS))
-
 _OF_STAGE: Final = str(Limit.STAGE)
 
 _SAID: Final[dict[bool | None, str]] = {True: "true", False: "false", None: "unknown"}
@@ -121,37 +108,32 @@ class Metrics:
 
     def step(self, record: StepRecord) -> None:
         """Count a step."""
-        key = _key_of(record)
-        reason = key[4]
-        try:
-            self._steps[key] += 1
-        except KeyError:
+        key = (record.route, record.kind, record.outcome, record.effect, record.reason, record.would)
+        count = self._steps.get(key)
+        if count is None:
             key = self._bounded(key)
-            self._steps[key] = self._steps.get(key, 0) + 1
-        waited, elapsed, queued, allowed, late, overhead = _spans_of(record)
-        name, size, tries, fresh, degraded, rung, cache = _sums_of(record)
-        try:
-            route = self._routes[name]
-        except KeyError:
-            route = self._route(name)
-        route.waits.add(waited)
-        if tries and not queued:
-            route.at_once.add(elapsed)
+            count = self._steps.get(key, 0)
+        self._steps[key] = count + 1
+        route = self._routes.get(record.route) or self._route(record.route)
+        route.waits.add(record.waited_ms)
+        if record.tries and not record.queued_ms:
+            route.at_once.add(record.elapsed_ms)
         else:
-            route.durations.add(elapsed)
-            if tries:
-                route.queue_waits.add(queued)
-                route.runs.add(elapsed - queued)
-        route.attempts += tries
-        route.units += fresh
-        route.bytes += size
-        if allowed is not None:
-            route.allowances.add(allowed)
-        if overhead is not None:
-            self._overhead.add(overhead)
-        if late is not None:
-            self._lateness.add(late)
-        if degraded is not None or rung is not None or cache is not None or reason == _OF_STAGE:
+            route.durations.add(record.elapsed_ms)
+            if record.tries:
+                route.queue_waits.add(record.queued_ms)
+                route.runs.add(record.elapsed_ms - record.queued_ms)
+        route.attempts += record.tries
+        route.units += record.fresh
+        route.bytes += record.bytes
+        if record.allowed_ms is not None:
+            route.allowances.add(record.allowed_ms)
+        if record.overhead_ms is not None:
+            self._overhead.add(record.overhead_ms)
+        if record.late_ms is not None:
+            self._lateness.add(record.late_ms)
+        less = record.degraded is not None or record.rung is not None or record.cache is not None
+        if less or record.reason == _OF_STAGE:
             self._ladders.step(record)
 
     def malformed(self, reason: str) -> None:

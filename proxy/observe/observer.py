@@ -17,8 +17,7 @@ class Observer:
     def __init__(self, log: StepLog, metrics: Metrics) -> None:
         """Write to `log` and count in `metrics`."""
         self._log = log
-        self._write = log.write
-        self._count = metrics.step
+        self._metrics = metrics
         self.malformed = metrics.malformed
         self.opaque = metrics.opaque
         self.extension_ignored = metrics.extension_ignored
@@ -34,8 +33,8 @@ class Observer:
 
     def step(self, record: StepRecord) -> None:
         """Take the record of a step that has ended."""
-        self._count(record)
-        self._write(record)
+        self._metrics.step(record)
+        self._log.write(record)
 
     def degraded(self, record: StepRecord, budget: Budget | None, now: int) -> None:
         """Take the record of a step that was answered with less, and say what was left of its job's budget by then.

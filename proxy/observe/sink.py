@@ -41,12 +41,17 @@ class LineSink:
         self._called = False
         self._wake = threading.Event()
         self._closing = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._writer: threading.Thread | None = None
 
     @property
     def dropped(self) -> int:
         """How many lines were given up: past the bound, or because they could not be written."""
         return self._refused + self._lost
+
+    @property
+    def waiting(self) -> int:
+        """How many bytes are neither written nor lost yet."""
+        return self._taken - self._settled
 
     def put(self, line: str) -> None:
         """Take one line, its end included, or drop it."""
@@ -65,15 +70,15 @@ class LineSink:
         self._bound = -1
         self._closing.set()
         self._wake.set()
-        if self._thread is not None:
-            self._thread.join(within)
+        if self._writer is not None:
+            self._writer.join(within)
         return len(self._under_way) + len(self._lines)
 
     def _call(self) -> None:
-        if self._thread is None:
+        if self._writer is None:
             # A daemon, since nobody can end a thread that a stuck reader holds in write(2).
-            self._thread = threading.Thread(target=self._run, name="waterclock-log", daemon=True)
-            self._thread.start()
+            self._writer = threading.Thread(target=self._run, name="waterclock-log", daemon=True)
+            self._writer.start()
         self._wake.set()
 
     def _run(self) -> None:

@@ -31,7 +31,6 @@ class StepLog:
         """Write to `fd` at most every `delay` seconds; hold at most `bound` bytes. `clock`: Unix nanoseconds."""
         self._stamp = Stamp(clock)
         self._sink = LineSink(fd, delay=delay, bound=bound)
-        self._put = self._sink.put
 
     @property
     def dropped(self) -> int:
@@ -43,13 +42,18 @@ class StepLog:
         """How many times writing failed since the start."""
         return self._sink.errors
 
+    @property
+    def waiting(self) -> int:
+        """How many bytes are not written yet."""
+        return self._sink.waiting
+
     def write(self, record: StepRecord) -> None:
         """Log a step."""
-        self._put(step_line(record, self._stamp()))
+        self._sink.put(step_line(record, self._stamp()))
 
     def event(self, name: str, /, **fields: Any) -> None:
         """Log anything else: the sidecar's start, a reload, a fault."""
-        self._put(event_line(name, self._stamp(), fields))
+        self._sink.put(event_line(name, self._stamp(), fields))
 
     def close(self, within: float = 1.0) -> int:
         """Write what is left, for at most `within` seconds; return how many lines are not known to be written."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from typing import Final
 
 OTHER: Final = "other"
@@ -21,14 +20,23 @@ class Histogram:
 
     def add(self, value: float) -> None:
         """Count a value."""
-        self.counts[bisect_left(self.bounds, value)] += 1
+        self.counts[self._place(value)] += 1
         if value > 0:
             self.sum += value
 
     def add_many(self, value: float, count: int) -> None:
         """Count a value so many times."""
-        self.counts[bisect_left(self.bounds, value)] += count
+        self.counts[self._place(value)] += count
         self.sum += value * count
+
+    def _place(self, value: float) -> int:
+        """Return which bound is the first that a value does not exceed. Most are small: from below, it is soon found."""
+        place = 0
+        for bound in self.bounds:
+            if value <= bound:
+                break
+            place += 1
+        return place
 
     def plus(self, other: Histogram) -> Histogram:
         """Return what both have counted. They have the same bounds."""

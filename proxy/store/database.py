@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -66,7 +65,7 @@ class Database:
                 expired.append(record.id)
                 continue
             if record.state is WriteState.INTENT:
-                record = replace(record.after(WriteEvent.LOST), phase=Phase.SENDING, reason=RECOVERED)
+                record = record.after(WriteEvent.LOST, phase=Phase.SENDING, reason=RECOVERED)
                 changed[record.id] = record
             kept.append(record)
         self.apply({**dict.fromkeys(expired), **changed})

@@ -38,7 +38,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from proxy.core.policy import JournalSync
 from proxy.core.units import MILLISECOND, SECOND
@@ -55,20 +55,40 @@ CLOSE_WITHIN: Final = 10 * SECOND
 _SHARED: Final = "give each sidecar a journal of its own (journal.path)"
 
 
+class Worker(Protocol):
+    """Who takes the writer's turns, as `threading.Thread` does."""
+
+    def join(self, timeout: float | None = None, /) -> None:
+        """Wait for its end, for so many seconds at the most."""
+
+    def is_alive(self) -> bool:
+        """Say whether it has not ended."""
+
+
 class Journal:
     """One journal, from `open` through `start` to `close`. All methods belong to the event loop's thread."""
 
-    def __init__(self, path: str | Path, sync: JournalSync, retention_ns: int) -> None:
-        """Describe a journal. Nothing is touched yet."""
+    def __init__(
+        self,
+        path: str | Path,
+        sync: JournalSync,
+        retention_ns: int,
+        *,
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        """Describe a journal. Nothing is touched yet. `clock` is monotonic, in nanoseconds."""
         self.path = Path(path)
         self._retention_ms = retention_ns // MILLISECOND
         self._database = Database(self.path, sync)
+        self._clock = clock
         self._opened_ms = 0
         self._opened_at = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._expired: Callable[[list[str]], None] | None = None
-        self._thread: threading.Thread | None = None
-        self._writer = Writer(self._database, self._oldest_kept_ms, self._deliver, self._report_expired)
+        self._thread: Worker | None = None
+        self._writer = Writer(
+            self._database, self._oldest_kept_ms, self._deliver, self._report_expired, clock
+        )
         self._changes = self._writer.changes
         self._refused = 0
         self._waking = False
@@ -79,7 +99,7 @@ class Journal:
         `now_ms` is the time of day, for retention. Raises JournalError; it may then be called again.
         """
         self._opened_ms = now_ms
-        self._opened_at = time.monotonic_ns()
+        self._opened_at = self._clock()
         try:
             schema.make_folder(self.path)
             self._database.hold(_SHARED)
@@ -96,9 +116,7 @@ class Journal:
         """Start the thread. `expired` is called on the loop with the ids that retention has deleted."""
         self._loop = loop
         self._expired = expired
-        # A daemon: a process that fails to call `close` must still be able to end, and a commit is whole or nothing.
-        self._thread = threading.Thread(target=self._writer.run, name="journal", daemon=True)
-        self._thread.start()
+        self._thread = self._employ(self._writer)
 
     def put(self, record: WriteRecord, done: Done | None = None) -> None:
         """Store a record, or a new state of one. `done` is called on the loop, later, once it is durable or failed."""
@@ -159,6 +177,13 @@ class Journal:
         """How many bytes the file and its log take, as of a second ago."""
         return self._writer.size
 
+    def _employ(self, writer: Writer) -> Worker:
+        """Have somebody take the writer's turns: a thread, and what stands for one where threads and time are simulated."""
+        # A daemon: a process that fails to call `close` must still be able to end, and a commit is whole or nothing.
+        thread = threading.Thread(target=writer.run, name="journal", daemon=True)
+        thread.start()
+        return thread
+
     def _take(self, change: Change) -> None:
         done = change[2]
         if self._thread is None or len(self._changes) >= (
@@ -214,5 +239,5 @@ class Journal:
 
     def _oldest_kept_ms(self) -> int:
         """Return the time of day before which records are deleted. It moves with the monotonic clock, and never jumps."""
-        elapsed = (time.monotonic_ns() - self._opened_at) // MILLISECOND
+        elapsed = (self._clock() - self._opened_at) // MILLISECOND
         return self._opened_ms + elapsed - self._retention_ms

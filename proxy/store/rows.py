@@ -100,7 +100,7 @@ def record_of(row: Row) -> WriteRecord:
             attempts=attempts,
             settled_at=settled_at,
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"the record {id} cannot be read: {error}") from error
 
 

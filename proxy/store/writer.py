@@ -63,8 +63,12 @@ class Writer:
         oldest_kept_ms: Callable[[], int],
         deliver: Deliver,
         expired: Callable[[list[str]], None],
+        clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        """Take over an open database. `oldest_kept_ms` says at any time which records retention still covers."""
+        """Take over an open database. `oldest_kept_ms` says at any time which records retention still covers.
+
+        `clock` is monotonic, in nanoseconds.
+        """
         self.changes: deque[Change] = deque()
         self.in_hand = 0
         self.closing = False
@@ -77,6 +81,7 @@ class Writer:
         self._oldest_kept_ms = oldest_kept_ms
         self._deliver = deliver
         self._expired = expired
+        self._clock = clock
         self._signal: SimpleQueue[None] = SimpleQueue()
         self._signalled = False
         self._owed: dict[str, WriteRecord | None] = {}
@@ -97,30 +102,36 @@ class Writer:
 
     def run(self) -> None:
         """Write until `closing` is set and all that was queued is written or has failed. The body of the thread."""
+        while self.turn(quiet=not self.changes and self._sleep()):
+            pass
+
+    def turn(self, *, quiet: bool) -> bool:
+        """Write what is queued, as one group, and see to the rest; return whether there is to be another turn.
+
+        `quiet`: it is time for this turn, and nothing was queued.
+        """
         changes = self.changes
-        while True:
-            quiet = not changes and self._sleep()
-            # First lowered, then looked: a change that comes in between is signalled once too often, never too seldom.
-            self._signalled = False
-            if changes:
-                count = self.in_hand = min(len(changes), GROUP_BOUND)
-                self._commit([changes.popleft() for _ in range(count)])
-                self.in_hand = 0
-            if self.closing:
-                self._next_probe = 0  # the last chance to make up for what is owed
-            self._attend(quiet)
-            if self.closing and not changes and (self.last_error is not None or not self._owed):
-                return
+        # First lowered, then looked: a change that comes in between is signalled once too often, never too seldom.
+        self._signalled = False
+        if changes:
+            count = self.in_hand = min(len(changes), GROUP_BOUND)
+            self._commit([changes.popleft() for _ in range(count)])
+            self.in_hand = 0
+        if self.closing:
+            self._next_probe = 0  # the last chance to make up for what is owed
+        self._attend(quiet)
+        return not self.closing or bool(changes) or (self.last_error is None and bool(self._owed))
+
+    def period(self) -> int:
+        """Return how long to sleep at most before the next turn, while nothing is queued (nanoseconds)."""
+        if self.last_error is not None:
+            return _PROBE_EVERY
+        return _QUIET if self._since_checkpoint >= _CHECKPOINT_AFTER else _PURGE_EVERY
 
     def _sleep(self) -> bool:
         """Wait for a signal, or until there is something to attend to. Return whether nothing came."""
-        period = _PURGE_EVERY
-        if self.last_error is not None:
-            period = _PROBE_EVERY
-        elif self._since_checkpoint >= _CHECKPOINT_AFTER:
-            period = _QUIET
         try:
-            self._signal.get(timeout=period / SECOND)
+            self._signal.get(timeout=self.period() / SECOND)
         except Empty:
             return True
         return False
@@ -159,7 +170,7 @@ class Writer:
 
     def _attend(self, quiet: bool) -> None:
         """Between groups: find out whether the disk works again, make up for what is owed, prune, measure."""
-        now = time.monotonic_ns()
+        now = self._clock()
         if self.last_error is not None and now < self._next_probe:
             return
         try:
@@ -210,7 +221,7 @@ class Writer:
         self.failures += 1
         self._failures_in_a_row += 1
         # Traffic is the better probe: a full disk can have room for the empty write and for no other.
-        self._next_probe = time.monotonic_ns() + _PROBE_EVERY
+        self._next_probe = self._clock() + _PROBE_EVERY
         if self._failures_in_a_row > 1 or isinstance(failure, JournalError):
             self._database.disconnect()
         if self.last_error is None:

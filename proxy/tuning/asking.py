@@ -70,7 +70,7 @@ class Prometheus:
             raise self._other(f"it answers {status}" + ("" if document is not None else " and no JSON"))
         try:
             found = [_series(each) for each in _vector(document)]
-        except (KeyError, TypeError, ValueError, AttributeError):
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
             raise self._other("its answer is no vector") from None
         self._warned(document)
         return found

@@ -6,9 +6,10 @@ A `WireFault` ends everything: it is the last event of its feed, and nothing com
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, IntEnum
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import ClassVar, Final, Literal, NamedTuple, TypeAlias
+
+from proxy.values import Value
 
 Field: TypeAlias = tuple[bytes, bytes, bytes]
 """One field line: the name in lower case, the name as received, the value without the space around it."""
@@ -23,47 +24,101 @@ class Framing(IntEnum):
     UNTIL_CLOSE = 3
 
 
-@dataclass(slots=True)
-class RequestHead:
-    """A request line with its fields, checked."""
+class RequestHead(Value):
+    """A request line with its fields, checked.
 
-    method: str
-    target: str
-    minor: int
-    """The version is HTTP/1.`minor`."""
-    fields: list[Field]
-    """Every field line, in the order and the spelling received."""
-    index: dict[bytes, bytes]
-    """Lower-case name to value; the values of a repeated field are joined by a comma (RFC 9110 §5.3)."""
-    framing: Framing
-    length: int | None
-    """The length of the content, when `framing` is `LENGTH`."""
-    options: frozenset[bytes]
-    """The connection options, in lower case (RFC 9110 §7.6.1)."""
-    keep_alive: bool
-    """Whether the connection persists after this exchange (RFC 9112 §9.3)."""
-    upgrade: bytes | None
-    """The protocols asked for, when this request asks to leave HTTP (RFC 9110 §7.8). CONNECT is not among them."""
-    expect_continue: bool
+    The version is HTTP/1.`minor`. `fields`: every field line, in the order and the spelling received. `index`: lower-case
+    name to value; the values of a repeated field are joined by a comma (RFC 9110 §5.3). `length`: that of the content, when
+    `framing` is `LENGTH`. `options`: those of the connection, in lower case (RFC 9110 §7.6.1). `keep_alive`: whether the
+    connection persists after this exchange (RFC 9112 §9.3). `upgrade`: the protocols asked for, when this request asks to
+    leave HTTP (RFC 9110 §7.8); CONNECT is not among them.
+    """
+
+    _fields: ClassVar[tuple[str, ...]] = (
+        "method",
+        "target",
+        "minor",
+        "fields",
+        "index",
+        "framing",
+        "length",
+        "options",
+        "keep_alive",
+        "upgrade",
+        "expect_continue",
+    )
+    __slots__ = _fields
+
+    def __init__(
+        self,
+        method: str,
+        target: str,
+        minor: int,
+        fields: list[Field],
+        index: dict[bytes, bytes],
+        framing: Framing,
+        length: int | None,
+        options: frozenset[bytes],
+        keep_alive: bool,
+        upgrade: bytes | None,
+        expect_continue: bool,
+    ) -> None:
+        """Take what was read."""
+        self.method: Final = method
+        self.target: Final = target
+        self.minor: Final = minor
+        self.fields: Final = fields
+        self.index = index  # a tunnel may state more for it
+        self.framing: Final = framing
+        self.length: Final = length
+        self.options: Final = options
+        self.keep_alive = keep_alive
+        self.upgrade: Final = upgrade
+        self.expect_continue: Final = expect_continue
 
     def get(self, name: bytes) -> bytes | None:
         """Give the value of the field with this lower-case name."""
         return self.index.get(name)
 
 
-@dataclass(slots=True)
-class ResponseHead:
+class ResponseHead(Value):
     """A status line with its fields, checked. The attributes mean what they mean in `RequestHead`."""
 
-    status: int
-    reason: str
-    minor: int
-    fields: list[Field]
-    index: dict[bytes, bytes]
-    framing: Framing
-    length: int | None
-    options: frozenset[bytes]
-    keep_alive: bool
+    _fields: ClassVar[tuple[str, ...]] = (
+        "status",
+        "reason",
+        "minor",
+        "fields",
+        "index",
+        "framing",
+        "length",
+        "options",
+        "keep_alive",
+    )
+    __slots__ = _fields
+
+    def __init__(
+        self,
+        status: int,
+        reason: str,
+        minor: int,
+        fields: list[Field],
+        index: dict[bytes, bytes],
+        framing: Framing,
+        length: int | None,
+        options: frozenset[bytes],
+        keep_alive: bool,
+    ) -> None:
+        """Take what was read."""
+        self.status: Final = status
+        self.reason: Final = reason
+        self.minor: Final = minor
+        self.fields: Final = fields
+        self.index: Final = index
+        self.framing: Final = framing
+        self.length: Final = length
+        self.options: Final = options
+        self.keep_alive = keep_alive
 
     @property
     def interim(self) -> bool:

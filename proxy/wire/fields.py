@@ -102,8 +102,8 @@ _NEVER_TRAILERS: Final = HOP_BY_HOP | {
 
 def dropped(head: RequestHead | ResponseHead, extra: frozenset[bytes] = frozenset()) -> frozenset[bytes]:
     """Give the lower-case names of the fields that are not passed on: hop-by-hop, named by Connection, and `extra`."""
-    usual = _with_hop_by_hop(extra)
-    if head.options <= usual or head.options == _NO_FIELDS:
+    usual = _with_hop_by_hop(extra) if extra else HOP_BY_HOP
+    if not head.options or head.options <= usual or head.options == _NO_FIELDS:
         return usual
     return usual | {name for name in head.options if not _is_end_to_end(name)}
 

@@ -14,5 +14,8 @@ class Limits(NamedTuple):
     field_count: int = 100
     """The fields of one head, and the fields of one trailer section."""
 
+    interim_count: int = 256
+    """The interim (1xx) responses before one response. Each is passed on, so that a server could go on for ever."""
+
     target_bytes: int = 16 * 1024
     """The request target. RFC 9112 §3 asks for 8,000 octets at the least."""

@@ -18,10 +18,11 @@ from httptools import (
 )
 
 from proxy.wire import methods
-from proxy.wire.events import Event, Framing, Upgraded, WireFault
+from proxy.wire.events import END, Event, Framing, RequestHead, ResponseHead, Upgraded, WireFault
 from proxy.wire.faults import fault, fault_from_words
 from proxy.wire.limits import Limits
-from proxy.wire.tape import BETWEEN, HEAD, PIECE, RequestTape, ResponseTape
+from proxy.wire.plain import read_request, read_response
+from proxy.wire.tape import BETWEEN, BODY, HEAD, PIECE, RequestTape, ResponseTape
 
 _DEFAULTS: Final = Limits()
 
@@ -30,6 +31,8 @@ _CHUNKED_HEAD: Final = b"POST / HTTP/1.1\r\nHost:\r\nTransfer-Encoding: chunked\
 
 # Shown to the parser in place of a method that it does not know. It reads no meaning into this one.
 _STAND_IN: Final = b"POST"
+
+_SPACE: Final = 0x20
 
 # As much of the start of a request as it takes to find a method in it.
 _START: Final = 64
@@ -48,7 +51,7 @@ class RequestParser:
 
     def __init__(self, limits: Limits = _DEFAULTS) -> None:
         self._tape = RequestTape(limits)
-        self._inner = self._fresh()
+        self._inner: HttpRequestParser | None = None  # made when something comes that is not plain
         self._over = False
         self._leaving = False
         # What is to come of a body that httptools has left to others.
@@ -66,8 +69,13 @@ class RequestParser:
 
     def feed(self, data: bytes) -> list[Event]:
         """Read what arrived, and return what it makes known."""
+        tape = self._tape
+        if tape.place == BETWEEN and not (self._over or self._owed or tape.closed):
+            plain = read_request(data, tape.limits)
+            if plain is not None:
+                return self._take_plain(data, plain[0], plain[1])
         events: list[Event] = []
-        self._tape.events = events
+        tape.events = events
         size = len(data)
         at = 0
         while at < size and not self._over:
@@ -76,22 +84,42 @@ class RequestParser:
                 self._leaving = False
                 events.append(Upgraded(data[at:]))
                 break
-        self._tape.events = []  # they are the caller's now: an idle connection keeps no body alive
+        tape.events = []  # they are the caller's now: an idle connection keeps no body alive
         return events
 
+    def _take_plain(self, data: bytes, head: RequestHead, end: int) -> list[Event]:
+        """Take a head that was read without httptools, and what is here of its body: the rest is counted as it comes."""
+        here = len(data) - end
+        self._owed = (head.length or 0) - here
+        if self._owed:
+            tape = self._tape
+            tape.head = head
+            tape.place = BODY
+            return [head, data[end:]] if here else [head]
+        return [head, data[end:], END] if here else [head, END]
+
     def _fresh(self) -> HttpRequestParser:
-        self._inner = self._tape.source = HttpRequestParser(self._tape)
-        return self._inner
+        inner = self._inner = self._tape.source = HttpRequestParser(self._tape)
+        return inner
 
     def _read(self, piece: bytes | memoryview) -> int:
         """Read a piece, and return how much of it belonged to HTTP."""
         tape = self._tape
         if self._owed:
             return self._read_owed(piece)
+        if (
+            tape.method
+            and not tape.line
+            and piece[0] == _SPACE
+            and tape.method.upper().encode() in methods.KNOWN
+        ):
+            # As in `_read_unknown_method`, where it came in one piece with the space that ends it.
+            self._refuse(fault("request", "bad_request_line"))
+            return len(piece)
         seen = len(tape.events)
         tape.piece = len(piece)
         try:
-            self._inner.feed_data(piece)
+            (self._inner or self._fresh()).feed_data(piece)
         except HttpParserUpgrade as upgrade:
             return self._leave(upgrade.args[0])
         except HttpParserInvalidMethodError:
@@ -173,7 +201,9 @@ class RequestParser:
         text = tape.start + bytes(piece)
         start = methods.START.match(text)
         # Methods are case-sensitive, but not for everybody: `get` and `head` must not mean different things to two hops.
-        if start is None or start[1].upper() in methods.KNOWN or not (start[2] or start.end() == len(text)):
+        # One that is not whole may still become another.
+        known = start is not None and start[2] and start[1].upper() in methods.KNOWN
+        if start is None or known or not (start[2] or start.end() == len(text)):
             self._refuse(fault("request", "bad_request_line"))
             return len(piece)
         tape.method = start[1].decode()
@@ -188,7 +218,7 @@ class ResponseParser:
 
     def __init__(self, limits: Limits = _DEFAULTS) -> None:
         self._tape = ResponseTape(limits)
-        self._inner = self._fresh()
+        self._inner: HttpResponseParser | None = None  # as in `RequestParser`
         # Whether nothing but the responses that were asked for has come so far.
         self._clean = True
         self._leaving = False
@@ -196,6 +226,8 @@ class ResponseParser:
         self._by_lines = False
         # The last octets of the pieces before the one that is being read.
         self._before = b""
+        # What is to come of a body whose head was read without httptools.
+        self._owed = 0
 
     @property
     def reusable(self) -> bool:
@@ -209,16 +241,23 @@ class ResponseParser:
         if tape.open or not self._clean or (tape.head is not None and not tape.head.keep_alive):
             raise RuntimeError("this connection cannot carry another exchange")
         if self._by_lines:
-            self._fresh()
+            self._inner = None
         self._by_lines = method in ("HEAD", "CONNECT")
         self._before = b""
         tape.method = method
         tape.head = None
+        tape.interims = 0
         tape.open = True
 
     def feed(self, data: bytes) -> list[Event]:
         """Read what arrived, and return what it makes known."""
         tape = self._tape
+        if self._owed:
+            return self._take_owed(data)
+        if tape.open and tape.place == BETWEEN and not (tape.interims or self._by_lines or self._before):
+            plain = read_response(tape.method, data, tape.limits)
+            if plain is not None:
+                return self._take_plain(data, plain[0], plain[1])
         events: list[Event] = []
         tape.events = events
         size = len(data)
@@ -251,9 +290,35 @@ class ResponseParser:
             )
         return tape.events
 
+    def _take_plain(self, data: bytes, head: ResponseHead, end: int) -> list[Event]:
+        """Take a head that was read without httptools, and what is here of its body: the rest is counted as it comes."""
+        tape = self._tape
+        tape.head = head
+        here = len(data) - end
+        self._owed = (head.length or 0) - here
+        if self._owed:
+            tape.place = BODY
+            return [head, data[end:]] if here else [head]
+        tape.open = False
+        return [head, data[end:], END] if here else [head, END]
+
+    def _take_owed(self, data: bytes) -> list[Event]:
+        """Take a part of a body whose length is known. It is not copied, unless something comes behind it."""
+        owed, size = self._owed, len(data)
+        if size < owed:
+            self._owed = owed - size
+            return [data]
+        if size > owed:
+            self._clean = False
+            data = data[:owed]
+        self._owed = 0
+        self._tape.place = BETWEEN
+        self._tape.open = False
+        return [data, END]
+
     def _fresh(self) -> HttpResponseParser:
-        self._inner = self._tape.source = HttpResponseParser(self._tape)
-        return self._inner
+        inner = self._inner = self._tape.source = HttpResponseParser(self._tape)
+        return inner
 
     def _cut(self, data: bytes, at: int) -> memoryview:
         """Cut the next piece; while it matters where exactly a head ends, that is a line."""
@@ -268,7 +333,7 @@ class ResponseParser:
         seen = len(tape.events)
         tape.piece = len(piece)
         try:
-            self._inner.feed_data(piece)
+            (self._inner or self._fresh()).feed_data(piece)
         except HttpParserUpgrade as upgrade:
             self._leave()
             return int(upgrade.args[0])

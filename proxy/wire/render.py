@@ -2,22 +2,30 @@
 
 Values come from the wire, where they were checked, and from the program itself, which puts names of routes, ids and
 what a client said into fields of its own. A line break among them would end the field and begin another (RFC 9110
-§5.5), so every head is looked over once, as a whole, before it leaves.
+§5.5), so every line is looked over once before it leaves: where it is made (`line`, `lines`), or with its head.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 from proxy.wire.events import Field, ResponseHead
 from proxy.wire.fields import dropped, relayed_trailers, via
+from proxy.wire.plain import REMEMBERED, may_be_remembered
 
 LAST_CHUNK: Final = b"0\r\n\r\n"
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 _NOT_INTERIM: Final = frozenset({b"content-length"})
+# As numbers: CPython takes many times as long to look for `b"\n"` in bytes.
+_NUL: Final = 0x00
+_LF: Final = 0x0A
+_CR: Final = 0x0D
+_UNSAFE: Final = "a header field may not hold CR, LF or NUL"
+
+_known: Final[dict[Any, bytes]] = {}  # by fields: the same ones pass again and again
 
 # As RFC 9110 §15 spells them; the standard library has older names for some, depending on its version.
 _REASONS: Final = {status.value: status.phrase for status in HTTPStatus} | {
@@ -37,18 +45,28 @@ def reason_phrase(status: int) -> str:
     return _REASONS.get(status, "")
 
 
-def request_head(method: str, target: str, lines: Sequence[bytes]) -> bytes:
-    """Render a request head from its field lines."""
-    first = f"{method} {target} HTTP/1.1\r\n"
+def request_head(
+    method: str, target: str, lines: Sequence[bytes], made: Sequence[bytes] = (), host: str | None = None
+) -> bytes:
+    """Render a request head from its field lines. `made`: those that were looked over, after `host` and before the others."""
+    first = f"{method} {target} HTTP/1.1"
     if not target or first.count(" ") != 2 or not first.isascii():
         raise UnsafeLine("the method and the target of a request are one ASCII word each")
-    return _head(first.encode("ascii"), lines)
+    begin = safe(first) + b"\r\n"
+    if host is not None:
+        begin += b"Host: %b\r\n" % safe(host)
+    return _head(begin, made, lines)
 
 
-def response_head(status: int, reason: str | None, lines: Sequence[bytes]) -> bytes:
-    """Render a response head from its field lines. Without a reason of its own it gets the usual one."""
+def response_head(
+    status: int, reason: str | None, lines: Sequence[bytes], made: Sequence[bytes] = ()
+) -> bytes:
+    """Render a response head from its field lines. Without a reason of its own it gets the usual one.
+
+    `made`: those that were looked over, before the others.
+    """
     phrase = reason_phrase(status) if reason is None else reason
-    return _head(b"HTTP/1.1 %d %b\r\n" % (status, phrase.encode("latin-1", "replace")), lines)
+    return _head(b"HTTP/1.1 %d %b\r\n" % (status, safe(phrase)), made, lines)
 
 
 def interim_head(head: ResponseHead, pseudonym: bytes) -> bytes:
@@ -59,16 +77,41 @@ def interim_head(head: ResponseHead, pseudonym: bytes) -> bytes:
 
 def line(name: bytes, value: bytes) -> bytes:
     """Render one field line."""
-    return name + b": " + value + b"\r\n"
+    text = b"%b: %b" % (name, value)
+    _look_over(text)
+    return text + b"\r\n"
+
+
+def safe(text: str) -> bytes:
+    """Return a text as it can stand in a line. What Latin-1 does not have is a question mark there."""
+    octets = text.encode("latin-1", "replace")
+    _look_over(octets)
+    return octets
 
 
 def lines(fields: Sequence[Field], drop: Set[bytes]) -> list[bytes]:
     """Render the field lines that are passed on, in their order and spelling. `Budget-*` is for this hop to say."""
-    return [
-        name + b": " + value + b"\r\n"
-        for lower, name, value in fields
-        if lower not in drop and lower[:7] != b"budget-"
-    ]
+    found: list[bytes] = []
+    # Any: compiled, a tuple whose length is known is taken apart and made anew each time that it is handed on.
+    each: Any
+    for each in fields:
+        rendered = _known.get(each)
+        if rendered is None:
+            rendered = _passed_on(each)
+        if rendered and each[0] not in drop:
+            found.append(rendered)
+    return found
+
+
+def _passed_on(field: Field) -> bytes:
+    """Render a field line, or nothing where it ends here whatever else holds. It is remembered as its field is."""
+    lower, name, value = field
+    rendered = b"" if lower[:7] == b"budget-" else line(name, value)
+    if may_be_remembered(lower, len(rendered)):
+        if len(_known) >= REMEMBERED:
+            _known.clear()
+        _known[field] = rendered
+    return rendered
 
 
 def chunk(data: bytes) -> bytes:
@@ -78,13 +121,17 @@ def chunk(data: bytes) -> bytes:
 
 def last_chunk_with(trailers: Sequence[Field], own: Sequence[bytes] = ()) -> bytes:
     """Render the end of a chunked body, with those of its trailers that may be passed on, and lines of our own."""
-    return _head(b"0\r\n", [*lines(relayed_trailers(trailers), frozenset()), *own])
+    return _head(b"0\r\n", lines(relayed_trailers(trailers), frozenset()), own)
 
 
-def _head(first: bytes, field_lines: Sequence[bytes]) -> bytes:
-    """Join a head, and see that it has as many line ends as lines: one more would be a line that nobody meant."""
-    head = first + b"".join(field_lines) + b"\r\n"
-    expected = len(field_lines) + 2
-    if head.count(b"\n") != expected or head.count(b"\r") != expected or b"\0" in head:
-        raise UnsafeLine("a header field may not hold CR, LF or NUL")
-    return head
+def _head(first: bytes, made: Sequence[bytes], own: Sequence[bytes]) -> bytes:
+    """Join a head. Lines that were not looked over have one end each: one more would be a line that nobody meant."""
+    added = b"".join(own)
+    if added.count(b"\n") != len(own) or added.count(b"\r") != len(own) or _NUL in added:
+        raise UnsafeLine(_UNSAFE)
+    return b"".join([first, *made, added, b"\r\n"])
+
+
+def _look_over(text: bytes) -> None:
+    if _LF in text or _CR in text or _NUL in text:
+        raise UnsafeLine(_UNSAFE)

@@ -24,6 +24,9 @@ BETWEEN, HEAD, BODY, CHUNKED = range(4)
 _NO_BODY: Final = Framing.NO_BODY
 _CHUNKED: Final = Framing.CHUNKED
 
+# The interim responses that httptools knows to have no body, whatever they say.
+_KNOWN_INTERIM: Final = frozenset({100, 102, 103})
+
 # What a chunk may cost besides its content: as much again, and a line of this many octets. A stream of chunks of one
 # octet each stays within that; chunk extensions without end do not.
 _CHUNK_LINE: Final = 16
@@ -204,6 +207,8 @@ class ResponseTape(_Tape):
         self.method = ""
         self.open = False
         self.head: ResponseHead | None = None
+        self.interims = 0
+        """The interim responses that have come before the one that is awaited."""
 
     def on_message_begin(self) -> None:
         """Enter a head, unless nobody asked for it."""
@@ -226,12 +231,18 @@ class ResponseTape(_Tape):
             self.stop(head)
         if head.status == 101 and not source.should_upgrade():
             self.stop(fault(self.side, "bad_upgrade"))
+        # httptools would read a body behind an interim head that it has no name for, and the response in it.
+        if head.interim and head.status not in _KNOWN_INTERIM and _announces_body(head):
+            self.stop(fault(self.side, "content_on_interim"))
         # As in a request; without that field httptools may only be unaware that there is no body.
         if b"proxy-connection" in head.index and not source.should_keep_alive():
             head.keep_alive = False
         self.events.append(head)
         self.line = b""
         if head.interim:
+            self.interims += 1
+            if self.interims > self.limits.interim_count:
+                self.stop(fault(self.side, "too_many_interim"))
             self.place = BETWEEN
             return
         self.head = head
@@ -255,3 +266,7 @@ class ResponseTape(_Tape):
         """Write the end of the response, and take nothing more."""
         super().end()
         self.open = False
+
+
+def _announces_body(head: ResponseHead) -> bool:
+    return b"transfer-encoding" in head.index or head.index.get(b"content-length", b"").strip(b"0") != b""

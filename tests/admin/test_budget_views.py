@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -100,7 +99,7 @@ def test_worked_example(ledger: Ledger) -> None:
 
 def test_a_job_that_runs(ledger: Ledger) -> None:
     """Neither verdict is given while it can still change, and what is known so far is told."""
-    record = record_of(tangled(ledger), replace(UNCERTAIN, budget_id="run-43"))
+    record = record_of(tangled(ledger), UNCERTAIN._replace(budget_id="run-43"))
     assert (record["state"], record["spent_ms"], record["in_flight"]) == ("open", 6_200, 2)
     assert (record["remaining_ms"], record["cleanup_remaining_ms"]) == (2_800, 3_800)
     assert (record["complete"], record["on_time"], record["verdict"]) == (None, None, "in_progress")

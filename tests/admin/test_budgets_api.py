@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,7 +24,7 @@ def sidecar() -> Sidecar:
     return Sidecar(
         write("theirs", budget_id="run-1"),
         write("ours", budget_id="run-43"),
-        replace(UNCERTAIN, budget_id="run-43"),
+        UNCERTAIN._replace(budget_id="run-43"),
     )
 
 

@@ -6,7 +6,6 @@ import asyncio
 import gzip
 import logging
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -204,6 +203,7 @@ async def test_resolve_that_fails_on_the_way(
         b'{"Applied": true}',
         b'{"applied": true',
         b'{"applied": true}\xff',
+        b'{"applied": true, "applied": false}',
         b"[" * 4000,
     ],
 )
@@ -313,5 +313,5 @@ async def test_person_with_a_browser_may_look(at: Listening) -> None:
 
 async def test_record_changes_while_asked(at: Listening, sidecar: Sidecar) -> None:
     """Ages are of the moment."""
-    sidecar.writes.put(replace(UNCERTAIN, opened_at=NOW_MS - 1))
+    sidecar.writes.put(UNCERTAIN._replace(opened_at=NOW_MS - 1))
     assert (await ask(at, "/uncertain/w1")).json["age_ms"] == 1

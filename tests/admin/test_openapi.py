@@ -95,7 +95,7 @@ def test_what_is_not_said_is_noticed() -> None:
 )
 def test_types_of_records_agree_with_their_schema() -> None:
     """What can be None can be null, and the types are those of the record."""
-    hints = StepRecord.__annotations__
+    hints = StepRecord.__init__.__annotations__
     kinds = {"str": "string", "int": "integer", "float": "number", "bool": "boolean", "None": "null"}
     kinds |= {"Degraded": "object"}
     for name, schema in SCHEMAS["Step"]["properties"].items():

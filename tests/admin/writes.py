@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from proxy.core.budget import Budget
@@ -36,7 +35,7 @@ ANSWER = LateAnswer(
 
 
 def write(id: str, **changes: Any) -> WriteRecord:
-    return replace(UNCERTAIN, id=id, key=f"key of {id}", fingerprint=f"print of {id}", **changes)
+    return UNCERTAIN._replace(id=id, key=f"key of {id}", fingerprint=f"print of {id}", **changes)
 
 
 class Sidecar:
@@ -83,7 +82,7 @@ class Sidecar:
         record = self.writes.get(id)
         if record is None:
             raise KeyError(id)
-        record = replace(record.after(event), resolved_by="operator")
+        record = record.after(event)._replace(resolved_by="operator")
         self.writes.put(record)
         self.decided.append((id, event))
         return record

@@ -10,7 +10,6 @@ import pytest
 from click.testing import CliRunner
 
 from proxy.cli import control, main
-from tests.admin.jobs import opened
 from tests.admin.writes import Sidecar, write
 from tests.cli.controls import Commands, answering
 
@@ -62,16 +61,6 @@ def test_a_refusal_is_told_with_its_remedy(asked: Commands, sidecar: Sidecar) ->
     assert complaint == (
         "waterclock: The write w1 is no dead letter: it is uncertain.\nGET /uncertain/w1 shows it.\n"
     )
-
-
-def test_a_sidecar_that_listens_everywhere_is_asked_on_the_loopback(
-    asked: Commands, sidecar: Sidecar
-) -> None:
-    """0.0.0.0 is where to listen, not where to call."""
-    opened(sidecar.ledger, "run-1", 10)
-    policy = asked._policy.read_text()
-    asked._policy.write_text(policy.replace("127.0.0.1", "0.0.0.0"))
-    assert "run-1" in asked.good("budgets")
 
 
 def test_the_sidecar_does_not_pay_for_commands() -> None:

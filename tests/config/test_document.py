@@ -24,7 +24,7 @@ def test_nothing_is_the_built_in_policy(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("mode: [", "waterclock.yaml:2:1: this is not valid YAML: while parsing a flow node: did not find expected node content; correct it there"),
+        ("mode: [", "waterclock.yaml:1:8: this is not valid YAML: while parsing a flow node: did not find expected node content; correct it there"),
         ("a: b: c", "waterclock.yaml:1:5: this is not valid YAML: mapping values are not allowed in this context; correct it there"),
         ("a:\n\tb: 1", "waterclock.yaml:2:1: this is not valid YAML: while scanning for the next token: found character that cannot start any token; indent with spaces, and put quotes around a value that begins with @, % or `"),
         ("a:\n  host: *.internal", "waterclock.yaml:2:10: this is not valid YAML: while scanning an alias: did not find expected alphabetic or numeric character; put quotes around a value that begins with *"),

@@ -217,8 +217,8 @@ def test_route_key_becomes_value(text: str, rest: dict[str, Any]) -> None:
         ("routes: [{name: a, math: {}}]", "routes[0].math", "did you mean match?"),
         ("routes: [{name: a, match: {path: /a, hots: b}}]", "routes[0].match.hots", "did you mean host?"),
         ("writes: {hold_back: {byte: 1B}}", "writes.hold_back.byte", "did you mean bytes?"),
-        ("42: 1", "42", "the keys here are mode, listen, budget, limit, ledger, routes, fallback, tunnel, subscription, connections, writes, journal, cache, answers, pods and shutdown"),
-        ('"a\\nb": 1', "a\\nb", "the keys here are mode, listen, budget, limit, ledger, routes, fallback, tunnel, subscription, connections, writes, journal, cache, answers, pods and shutdown"),
+        ("42: 1", "42", "the keys here are mode, listen, budget, limit, ledger, routes, fallback, tunnel, egress, subscription, connections, writes, journal, cache, answers, pods and shutdown"),
+        ('"a\\nb": 1', "a\\nb", "the keys here are mode, listen, budget, limit, ledger, routes, fallback, tunnel, egress, subscription, connections, writes, journal, cache, answers, pods and shutdown"),
     ],
 )  # fmt: skip
 def test_unknown_key(text: str, key: str, remedy: str) -> None:

@@ -268,6 +268,7 @@ PRINTING = "printing characters; they are escaped where need be"
         ("name: b, set: {json: {model: a}}", 'set.json.model: "model" is not a place in a JSON document; one begins with $, as in $.items[0]'),
         ("name: b, set: {json: {'$.a[*]': 1}}", "set.json.$.a[*]: \"$.a[*]\" cannot be read from '[*]' on; names and indexes only, as in $.items[0] or $['a name']"),
         ("name: b, set: {json: {$: {}}}", "set.json.$: is the whole body; name a place in it, as in $.model"),
+        (r"name: b, set: {json: {'$[''a\\u0000'']': 1}}", r"set.json.$['a\\u0000']: has in it what reads like the escape of a NUL; take it out"),
         ("name: b, set: {json: {$.a.b: 1, $.a: {}}}", 'set.json.$.a: overlaps with "$.a.b"; keep one of the two'),
         ("name: b, set: {json: {$.a: {}, '$.a[0].b': 1}}", 'set.json.$.a[0].b: overlaps with "$.a"; keep one of the two'),
         ("name: b, set: {json: {$.a: 1, \"$['a']\": 2}}", "set.json.$['a']: is the same place as \"$.a\"; keep one of the two"),

@@ -188,6 +188,19 @@ def test_what_is_old_goes_without_being_asked_for() -> None:
         assert len(attempts) <= HORIZON // MINUTE + 1
 
 
+@pytest.mark.parametrize("elsewhere", [False, True])
+@pytest.mark.parametrize("keyed", [False, True])
+def test_what_is_done_is_kept_only_for_its_key(keyed: bool, elsewhere: bool) -> None:
+    """Each write is another unit: those that went well would take up all the room there is."""
+    attempts = Attempts()
+    attempts.begin("a", 0, keyed=keyed)
+    attempts.end("a", undone=elsewhere)
+    if elsewhere:
+        attempts.done("a")
+    assert len(attempts) == keyed
+    assert attempts.begin("a", 1, keyed=keyed) == (Attempt(2, False) if keyed else Attempt(1, True))
+
+
 # -- against a list ----------------------------------------------------------------------------------------------
 
 
@@ -208,6 +221,7 @@ class Unit:
     since: list[Told] = field(default_factory=list)
     failures: list[int] = field(default_factory=list)
     done: bool = False
+    keyed: bool = False
 
     @property
     def running(self) -> list[Told]:
@@ -217,12 +231,18 @@ class Unit:
     def used(self) -> int:
         return self.failures[-1] + len(self.running) if self.failures else 0
 
+    @property
+    def kept(self) -> bool:
+        """Whether anything that is asked later depends on it."""
+        return self.keyed or not self.done or bool(self.running)
+
     def forgotten(self, now: int) -> bool:
         last = max(max(told.began, told.ended or 0) for told in self.attempts)
         return not self.running and now - last > HORIZON
 
 
 UNITS = st.sampled_from(["a", "b", "c", "d"])
+KEYED = ("c", "d")
 SPANS = st.sampled_from([0, 1, SECOND, HORIZON // 2, HORIZON, HORIZON + 1]) | st.integers(0, 2 * HORIZON)
 
 
@@ -239,8 +259,9 @@ class AttemptsMachine(RuleBasedStateMachine):
     def time_passes(self, span: int) -> None:
         self.now += span
 
-    @rule(name=UNITS, keyed=st.booleans(), stated=st.integers(0, 4))
-    def begin(self, name: str, keyed: bool, stated: int) -> None:
+    @rule(name=UNITS, stated=st.integers(0, 4))
+    def begin(self, name: str, stated: int) -> None:
+        keyed = name in KEYED
         unit = self.units.get(name)
         if unit is None or unit.forgotten(self.now):
             unit = Unit()
@@ -252,8 +273,11 @@ class AttemptsMachine(RuleBasedStateMachine):
         unit.attempts.append(Told(stated, self.now))
         unit.since.append(unit.attempts[-1])
         unit.done = False
+        unit.keyed = keyed
         self.units[name] = unit
-        assert len(self.attempts) == sum(not known.forgotten(self.now) for known in self.units.values())
+        assert len(self.attempts) == sum(
+            not known.forgotten(self.now) for known in self.units.values() if known.kept
+        )
 
     @rule(name=UNITS, undone=st.booleans())
     def end(self, name: str, undone: bool) -> None:

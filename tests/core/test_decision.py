@@ -38,14 +38,14 @@ def test_a_call_is_started_with_the_smallest_of_its_limits() -> None:
     """What was left of the budget when it was decided is kept beside it, for the record."""
     decision = decided(at=8 * SECOND)
     assert decision.refusal is None
-    assert decision.allowance == (SECOND, Limit.BUDGET)
+    assert decision.allowance == Allowance(SECOND, Limit.BUDGET)
     assert decision.remaining == SECOND
 
 
 def test_the_callers_timer_counts_less_its_margin() -> None:
     """The answer must leave before that timer fires."""
     decision = decided(limits=Limits(client_timer=SECOND))
-    assert decision.allowance == (950 * MILLISECOND, Limit.CLIENT_TIMER)
+    assert decision.allowance == Allowance(950 * MILLISECOND, Limit.CLIENT_TIMER)
 
 
 def test_without_any_limit_a_call_is_started() -> None:
@@ -57,7 +57,9 @@ def test_without_any_limit_a_call_is_started() -> None:
 
 def test_a_call_without_a_budget_is_held_to_its_other_limits() -> None:
     """A foreign limit is a limit, budget or not."""
-    assert decide(POLICY, ROUTE, Limits(foreign=SECOND), None, 0).allowance == (SECOND, Limit.FOREIGN)
+    assert decide(POLICY, ROUTE, Limits(foreign=SECOND), None, 0).allowance == Allowance(
+        SECOND, Limit.FOREIGN
+    )
     assert decide(POLICY, ROUTE, Limits(foreign=0), None, 0).refusal is Reason.BUDGET_EXHAUSTED
 
 
@@ -138,12 +140,16 @@ def test_a_stage_is_a_limit_like_the_others() -> None:
     """By the name that the call states, else that of its route; a call of no stage is not held to any."""
     budget = used(staged(), "llm", 0, SECOND)
     llm = replace(ROUTE, stage="llm")
-    assert decide(STAGED, llm, Limits(), budget, SECOND).allowance == (2 * SECOND, Limit.STAGE)
-    assert decide(STAGED, ROUTE, Limits(stage="llm"), budget, SECOND).allowance == (2 * SECOND, Limit.STAGE)
+    assert decide(STAGED, llm, Limits(), budget, SECOND).allowance == Allowance(2 * SECOND, Limit.STAGE)
+    assert decide(STAGED, ROUTE, Limits(stage="llm"), budget, SECOND).allowance == Allowance(
+        2 * SECOND, Limit.STAGE
+    )
     both = decide(STAGED, llm, Limits(stage="search"), used(budget, "search", 0, 5), SECOND)
-    assert both.allowance == (2 * SECOND - 5, Limit.STAGE)
+    assert both.allowance == Allowance(2 * SECOND - 5, Limit.STAGE)
     for limits in (Limits(), Limits(stage="unheard-of")):
-        assert decide(STAGED, ROUTE, limits, budget, SECOND).allowance == (4 * SECOND, Limit.ROUTE_CAP)
+        assert decide(STAGED, ROUTE, limits, budget, SECOND).allowance == Allowance(
+            4 * SECOND, Limit.ROUTE_CAP
+        )
 
 
 def test_a_stage_that_is_in_use_is_used_up_as_time_passes() -> None:
@@ -162,7 +168,7 @@ def test_a_spent_stage_is_named(route: Route) -> None:
     decision = decide(STAGED, route, limits, used(staged(), "llm", 0, 3 * SECOND), 4 * SECOND)
     assert decision.refusal is Reason.BUDGET_EXHAUSTED
     assert decision.detail == "Nothing is left of the share of stage 'llm'."
-    assert (decision.allowance, decision.remaining) == ((0, Limit.STAGE), 5 * SECOND)
+    assert (decision.allowance, decision.remaining) == (Allowance(0, Limit.STAGE), 5 * SECOND)
 
 
 def test_what_earlier_stages_leave_is_allowed_and_told() -> None:
@@ -188,7 +194,7 @@ def test_cleanup_is_held_to_no_stage() -> None:
     """The reserve belongs to none."""
     limits = Limits(stage="llm", phase=CallPhase.CLEANUP)
     budget = used(staged(), "llm", 0, 3 * SECOND)
-    assert decide(STAGED, ROUTE, limits, budget, 9 * SECOND).allowance == (SECOND, Limit.BUDGET)
+    assert decide(STAGED, ROUTE, limits, budget, 9 * SECOND).allowance == Allowance(SECOND, Limit.BUDGET)
 
 
 def test_slack_is_claimed_by_no_call() -> None:
@@ -225,7 +231,7 @@ def test_a_budget_that_was_closed_on_request_takes_no_calls(
 def test_on_a_route_with_retries_the_cap_is_that_of_each_attempt() -> None:
     """The step may take what the budget allows, and each attempt no more than the cap of that."""
     route = replace(ROUTE, retries=Retries())
-    assert decided(route=route).allowance == (9 * SECOND, Limit.BUDGET)
+    assert decided(route=route).allowance == Allowance(9 * SECOND, Limit.BUDGET)
     assert [attempt_ns(route, left * SECOND) for left in (9, 4, 1, 0)] == [
         4 * SECOND,
         4 * SECOND,

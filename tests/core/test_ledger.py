@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.core.budget import Budget, CallPhase
+from proxy.core.found import CROWDED, NO_BUDGET, Found
 from proxy.core.history import step_bytes
-from proxy.core.ledger import CROWDED, NO_BUDGET, Found, Ledger
+from proxy.core.ledger import Ledger
 from proxy.core.limits import NOTHING_STATED, Limits, read_limits
 from proxy.core.policy import BudgetDefaults, Correlation, LedgerBounds, OnMissing, Share
 from proxy.core.traces import MOST_TRACES

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.core.budget import BY_REQUEST, Budget, CallPhase
+from proxy.core.found import CROWDED, Found
 from proxy.core.history import EVENT_BYTES, MOST_STEPS, Event, Happening, step_bytes
-from proxy.core.ledger import CROWDED, LONE, Found, Ledger
+from proxy.core.ledger import LONE, Ledger
 from proxy.core.limits import Limits
 from proxy.core.policy import BudgetDefaults, LedgerBounds
 from proxy.core.units import MILLISECOND, MINUTE, SECOND

@@ -15,8 +15,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from proxy.core.budget import BY_REQUEST, Budget, CallPhase
 from proxy.core.calls import Effect, Kind, Outcome
 from proxy.core.decision import attempt_ns, decide
+from proxy.core.found import Found
 from proxy.core.history import Event, Happening, History
-from proxy.core.ledger import Found, Ledger
+from proxy.core.ledger import Ledger
 from proxy.core.limits import Limits
 from proxy.core.policy import BudgetDefaults, Correlation, OnMissing, Policy, Retries, Route, Share
 from proxy.core.reasons import Reason

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import itertools
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -86,7 +85,7 @@ def test_every_event_in_every_state(state: WriteState, event: WriteEvent) -> Non
     """It is in the table, or it is a WrongTransition that names both; there is nothing in between."""
     before = record(state=state)
     if (state, event) in TRANSITIONS:
-        assert before.after(event) == replace(before, state=TRANSITIONS[state, event])
+        assert before.after(event) == before._replace(state=TRANSITIONS[state, event])
     else:
         with pytest.raises(WrongTransition, match=f"{state} .* {event}") as caught:
             before.after(event)
@@ -141,7 +140,7 @@ def test_what_is_said_of_a_dead_letter_depends_on_what_was_sent(
     """Who is told that it did not succeed may do it in another way; so that is said only where it is known."""
     dead = record(state=WriteState.DEAD_LETTERED, method=method, phase=phase, attempts=3)
     assert f"attempted 3 times, {known}, and was given up" in repetition(dead, 0)
-    said = repetition(replace(dead, state=WriteState.DISCARDED, attempts=1), 0)
+    said = repetition(dead._replace(state=WriteState.DISCARDED, attempts=1), 0)
     assert f"attempted once, {known}, and was discarded" in said
     assert "never sent again" in NEXT_AFTER[WriteState.DISCARDED]
 

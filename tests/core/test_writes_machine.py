@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -53,8 +52,8 @@ class BookMachine(RuleBasedStateMachine):
     def identify(self, id: str, fingerprint: str) -> None:
         before = self.book.get(id)
         if before is not None:
-            self.book.put(replace(before, fingerprint=fingerprint))
-            self.records[id] = replace(before, fingerprint=fingerprint)
+            self.book.put(before._replace(fingerprint=fingerprint))
+            self.records[id] = before._replace(fingerprint=fingerprint)
 
     @rule(id=IDS)
     def drop(self, id: str) -> None:
@@ -103,7 +102,7 @@ class BookMachine(RuleBasedStateMachine):
 
 
 def oldest(records: Iterable[WriteRecord]) -> WriteRecord | None:
-    return min(records, key=lambda kept: (kept.opened_at, kept.id), default=None)
+    return min(records, key=lambda kept: (kept.opened_at, len(kept.id), kept.id), default=None)
 
 
 def given_up(kept: WriteRecord, guard: Guard, key: str | None, fingerprint: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -198,7 +197,7 @@ def test_a_write_in_doubt_leaves_a_job_incomplete_until_it_is_known_to_have_happ
     uncertain = 1
     if event is not None:
         (record,) = world.book.listed()
-        world.plane.keep(replace(record.after(event), resolved_by="test"))
+        world.plane.keep(record.after(event)._replace(resolved_by="test"))
         uncertain = 0
     app_of(world).answers()
     steps = f"total=1, completed=0, deadline_exceeded=0, upstream_failed=1, uncertain={uncertain}"
@@ -215,7 +214,7 @@ def test_a_write_that_is_resolved_after_the_job() -> None:
     app_of(world).answers()
     assert said(client)[1] == UNDONE
     (record,) = world.book.listed()
-    world.plane.keep(replace(record.after(WriteEvent.FOUND_APPLIED), resolved_by="test"))
+    world.plane.keep(record.after(WriteEvent.FOUND_APPLIED)._replace(resolved_by="test"))
     assert kept(world) == DONE
 
 

@@ -8,7 +8,8 @@ from typing import Any, Final
 import pytest
 
 from proxy.core.policy import Idempotency, Policy, Route, Writes
-from tests.dataplane.world import FakeClient, World, response
+from proxy.core.units import MILLISECOND
+from tests.dataplane.world import FakeClient, World, request, response
 
 HONOURED = Route("fallback", idempotency=Idempotency(honoured=True))
 WANTS: dict[str, Any] = {"Upgrade": "websocket", "Connection": "Upgrade"}
@@ -105,6 +106,32 @@ def test_one_that_comes_when_the_answer_is_already_here() -> None:
     assert _sent(world) == 2, (
         "the first is over: what is asked under its key now is for the other side to judge"
     )
+
+
+def test_an_answer_in_the_very_moment_in_which_the_other_is_cut() -> None:
+    """Both are due at once: the second is told that it has waited in vain, and its record says the same."""
+    world = World(Policy(fallback=Route("fallback", cap=100 * MILLISECOND)))
+    fields = {"Budget_Id": "b", "Idempotency_Key": "k"}
+    wire = request("POST", "http://tool.internal/orders", b"{}", **fields)
+    second = world.client()
+    second.sends(wire[:-1])  # its time runs first, and it joins all the same
+    first = world.client()
+    first.sends(wire)
+    second.sends(wire[-1:])
+    world.journal.held = True
+    world.upstream().answers(b"made")  # which the journal does not know of before the time is over
+    world.advance(100)
+    assert (first.statuses, second.statuses) == ([200], [424])
+    said = second.field("Budget-Outcome")
+    assert said == "deadline_exceeded; effect=none; retry=never; reason=route_cap; phase=not_sent"
+    by_step = {record.step: record for record in world.records}
+    assert sorted(by_step) == [1, 2]
+    record = by_step[1]
+    assert (record.outcome, record.effect, record.phase) == ("deadline_exceeded", "none", "not_sent")
+    assert (record.status, record.bytes) == (424, 0)
+    world.journal.held = False
+    world.journal.release()
+    world.at_rest()
 
 
 # -- there is no answer to share ---------------------------------------------------------------------------------------

@@ -119,7 +119,7 @@ def test_a_write_that_is_settled_otherwise(how: str, asked: bool) -> None:
         world.book.drop(record.id)
     else:
         event = WriteEvent.FOUND_APPLIED if how.endswith("applied") else WriteEvent.FOUND_ABSENT
-        world.plane.keep(replace(record.after(event), resolved_by="operator"))
+        world.plane.keep(record.after(event)._replace(resolved_by="operator"))
     before = world.book.listed()
     if asked:
         last(world).answers(YES if how != "operator, applied" else NO)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -169,7 +168,7 @@ def test_a_turn_that_is_not_needed_any_more_is_passed_on() -> None:
     world = verifying()
     many(world, MOST_AT_ONCE + 4)
     for each in world.book.listed()[MOST_AT_ONCE:-1]:
-        world.plane.keep(replace(each.after(WriteEvent.FOUND_ABSENT), resolved_by="operator"))
+        world.plane.keep(each.after(WriteEvent.FOUND_ABSENT)._replace(resolved_by="operator"))
     assert under_way(world) == MOST_AT_ONCE
     world.upstreams[1].answers(YES)
     assert under_way(world) == MOST_AT_ONCE

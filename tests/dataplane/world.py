@@ -26,7 +26,7 @@ from typing import Any, cast
 from proxy.core.budget import Budget
 from proxy.core.entry import EntryRecord
 from proxy.core.history import Counts
-from proxy.core.policy import Policy
+from proxy.core.policy import Mode, Policy
 from proxy.core.reasons import Reason
 from proxy.core.step import StepRecord
 from proxy.core.target import Origin
@@ -38,7 +38,7 @@ from proxy.dataplane.client import Client
 from proxy.dataplane.entry import Entry
 from proxy.dataplane.plane import Plane
 from proxy.net.connection import UpstreamConnection
-from proxy.net.dial import Dialer, Dialled
+from proxy.net.dial import Barrier, Dialer, Dialled
 from proxy.net.errors import DialError
 from proxy.net.own import OwnPorts
 from proxy.net.peer import PeerSockets
@@ -284,7 +284,7 @@ class FakeClient:
         self.socket = Socket()
         self.transport = Transport(world.loop, self.socket)
         self.protocol = Client(world.plane, original, serves)
-        self.transport.set_protocol(self.protocol)
+        self.transport.set_protocol(cast(asyncio.Protocol, self.protocol))
         self.protocol.connection_made(self.transport)
 
     def sends(self, data: bytes) -> FakeClient:
@@ -338,7 +338,7 @@ class FakeUpstream:
         self.origin = origin
         self.tunnel = tunnel
         self.transport = Transport(world.loop, None)
-        self.transport.set_protocol(protocol)
+        self.transport.set_protocol(cast(asyncio.Protocol, protocol))
         self.connection = protocol
 
     def says(self, data: bytes) -> FakeUpstream:
@@ -379,13 +379,14 @@ class FakeUpstream:
 
 class FakeDialer:
     """Opens connections at once; while `held`, only when told; and to nobody in `refused`. `early` is what each one says
-    before it is asked.
+    before it is asked. `addresses`: what names stand for; all others are at 127.0.0.1.
     """
 
     def __init__(self, world: World) -> None:
         self._world = world
         self.held = False
         self.refused: set[str] = set()
+        self.addresses: dict[str, list[str]] = {}
         self.fails_as: Reason = Reason.CONNECTION_REFUSED
         self.inside = True
         self.via_parent = False
@@ -403,13 +404,26 @@ class FakeDialer:
             await place
         if origin.host in self.refused:
             raise DialError(self.fails_as, f"{origin} refuses connections.")
+        denied = self._barrier.lets_pass(self._denied(origin))
         protocol = factory()
         upstream = FakeUpstream(self._world, origin, protocol, tunnel=tunnel)
         protocol.connection_made(upstream.transport)
         self._world.upstreams.append(upstream)
         if self.early:
             protocol.data_received(self.early)
-        return Dialled(upstream.transport, protocol, "127.0.0.1", self.inside, self.via_parent)
+        return Dialled(upstream.transport, protocol, "127.0.0.1", self.inside, self.via_parent, denied)
+
+    @property
+    def _barrier(self) -> Barrier:
+        policy = self._world.plane.policy
+        return Barrier(policy.egress, policy.mode is Mode.ENFORCE)
+
+    def _denied(self, origin: Origin) -> str:
+        """What there is to say against a place, as the real dialer finds it out."""
+        egress = self._world.plane.policy.egress
+        addresses = [] if origin.address or origin.inward else self.addresses.get(origin.host, ["127.0.0.1"])
+        said = [egress.denies(origin), *map(egress.denies_address, addresses)]
+        return next(filter(None, said), "")
 
     def release(self) -> None:
         """Let the longest waiting one through."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -40,6 +41,28 @@ def test_an_address_of_an_interface_is_local() -> None:
         pytest.skip("this machine has no address but loopback")
     assert is_local(address)
     assert is_local(f"::ffff:{address}")
+
+
+def a_link_local_address() -> tuple[str, str, int] | None:
+    """One of IPv6, with the name and the number of its interface, where there is one."""
+    table = Path("/proc/net/if_inet6")
+    for line in table.read_text().splitlines() if table.exists() else []:
+        packed, number, _, scope, _, name = line.split()
+        if scope == "20":
+            return socket.inet_ntop(socket.AF_INET6, bytes.fromhex(packed)), name, int(number, 16)
+    return None
+
+
+def test_a_link_local_address_is_known_by_its_interface() -> None:
+    """By name or by number; without one it is nobody's."""
+    found = a_link_local_address()
+    if found is None:
+        pytest.skip("this machine has no link-local address")
+    address, name, number = found
+    assert is_local(f"{address}%{name}")
+    assert is_local(f"{address}%{number}")
+    assert not is_local(f"{address}%none")
+    assert not is_local(f"fe80::dead%{name}")
 
 
 def test_only_own_ports_lead_back() -> None:

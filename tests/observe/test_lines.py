@@ -101,10 +101,10 @@ def test_each_fact_of_a_ladder_is_said_without_the_others(facts: dict[str, Any])
 def test_small_and_large_numbers_are_numbers() -> None:
     """JSON knows no exponents that Python would not write, and no NaN; a span of 0.001 ms stays one."""
     read = one_object(
-        step_line(plain(remaining_ms=0.001, allowed_ms=1e-05, late_ms=3.6e9, bytes=2**63), TIME)
+        step_line(plain(remaining_ms=0.001, allowed_ms=-0.001, late_ms=3.6e9, bytes=2**63), TIME)
     )
     assert read["remaining_ms"] == 0.001
-    assert read["allowed_ms"] == 1e-05
+    assert read["allowed_ms"] == -0.001
     assert read["late_ms"] == 3.6e9
     assert read["bytes"] == 2**63
 
@@ -118,7 +118,7 @@ def test_invented_words_are_forgotten_again() -> None:
         assert (read["method"], read["stage"], read["rung"]) == (f"M{number}", f"s{number}", f"r{number}")
         assert read["degraded"] == {"level": 1, "rung": f"r{number}", "reason": "time", "stage": f"s{number}"}
     assert len(lines._quoted) <= lines._REMEMBERED
-    assert len(lines._place) <= lines._REMEMBERED
+    assert len(lines._places) <= lines._REMEMBERED
 
 
 @given(

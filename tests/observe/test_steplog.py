@@ -214,5 +214,5 @@ def test_nonblocking_descriptor_is_waited_for(pipe: tuple[int, int]) -> None:
 def test_idle_log_has_no_thread(pipe: tuple[int, int]) -> None:
     """Nothing logged, nothing started, nothing to wait for."""
     log = StepLog(pipe[1])
-    assert log._sink._thread is None
+    assert log._sink._writer is None
     assert log.close() == 0

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from bench.semantic import floors
-from bench.semantic_pairs import (
+from bench.semantic.command import floors
+from bench.semantic.pairs import (
     DEVELOPMENT,
     HALVES,
     HELD_OUT,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -36,7 +35,7 @@ STEPS = st.lists(PUTS | DROPS | st.just(("pause",)) | st.just(("restart",)), max
 def recovered(record: WriteRecord) -> WriteRecord:
     if record.state is not WriteState.INTENT:
         return record
-    return replace(record.after(WriteEvent.LOST), phase=Phase.SENDING, reason="recovered")
+    return record.after(WriteEvent.LOST)._replace(phase=Phase.SENDING, reason="recovered")
 
 
 @settings(max_examples=60, deadline=None)

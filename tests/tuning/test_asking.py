@@ -84,6 +84,8 @@ def test_warnings_are_kept() -> None:
         (said({"status": "success", "data": {"resultType": "matrix", "result": []}}), "no vector"),
         (said({"status": "success", "data": {"resultType": "vector", "result": [{"metric": [], "value": [1]}]}}), "no vector"),
         (said({"status": "success", "data": {"resultType": "vector", "result": [{"metric": {}, "value": [1, "x"]}]}}), "no vector"),
+        (said({"status": "success", "data": {"resultType": "vector", "result": [{"metric": {}, "value": []}]}}), "no vector"),
+        (said({"status": "success", "data": {"resultType": "vector", "result": [{"metric": {}, "value": [1, 10**400]}]}}), "no vector"),
         (Answer(b"[" * 100_000), "no JSON"),
     ],
 )  # fmt: skip

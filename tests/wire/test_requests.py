@@ -180,6 +180,12 @@ METHODS = [
     Case("no method", b" / HTTP/1.1\r\nHost: a\r\n\r\n", ["FAULT 400 bad_request_line"]),
     Case("no space", b"GET/ HTTP/1.1\r\nHost: a\r\n\r\n", ["FAULT 400 bad_request_line"]),
     Case("a long word", b"A" * 33 + b" / HTTP/1.1\r\nHost: a\r\n\r\n", ["FAULT 400 bad_request_line"]),
+    # Cut behind `get`, it is not yet the method in small letters that it would be.
+    Case(
+        "small letters that begin like another method",
+        b"getter / HTTP/1.1\r\nHost: a\r\n\r\n",
+        ["getter /", "END"],
+    ),
     Case("a method of RTSP", b"SETUP / HTTP/1.1\r\nHost: a\r\n\r\n", ["FAULT 501 unknown_method"]),
 ]
 

@@ -185,6 +185,18 @@ REQUESTS = [
 
 # Whole responses to a GET.
 RESPONSES = [
+    # The parser underneath would take what follows for a body: the response itself, or a forged one behind it.
+    *(
+        Case(
+            f"an interim response that nobody knows, with {name}",
+            b"HTTP/1.1 104 Upload\r\n" + lines + b"\r\n" + FORGED,
+            ["FAULT 502 content_on_interim"],
+        )
+        for name, lines in (
+            ("a length", b"Content-Length: 5\r\n"),
+            ("chunks", b"Transfer-Encoding: chunked\r\n"),
+        )
+    ),
     Case(
         "HTTP/1.0 with chunked",
         b"HTTP/1.0 200 OK\r\n" + CHUNKED + b"0\r\n\r\n",

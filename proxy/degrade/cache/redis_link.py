@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ResponseError
 
+from proxy import __version__
 from proxy.degrade.cache.store_address import StoreAddress
 from proxy.net.dial import Dialer
 
@@ -25,6 +26,22 @@ Command: TypeAlias = Sequence[bytes | str | int]
 _HANDSHAKE_BYTES: Final = 65_536
 _BREATH: Final = 64
 """After so many pieces of a reply, others have their turn: a reply of a million numbers would not let go of the loop."""
+
+
+def _names() -> dict[str, Any]:
+    """Return how a connection names itself to the server, whatever the version of redis-py calls that.
+
+    Where nobody says it, each connection looks its library's version up on the disk: a millisecond in which every call waits.
+    """
+    named = {"lib_name": "waterclock", "lib_version": __version__}
+    try:
+        from redis.driver_info import DriverInfo
+    except ImportError:
+        return named
+    return {"driver_info": DriverInfo(name=named["lib_name"], lib_version=named["lib_version"])}
+
+
+_NAMED: Final = _names()
 
 
 class _Reader(asyncio.StreamReader):
@@ -88,6 +105,7 @@ class Link(AbstractConnection):
             socket_timeout=None,
             socket_connect_timeout=None,
             protocol=2,
+            **_NAMED,
         )
         self._dialer = dialer
         self._address = address

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -412,3 +413,17 @@ async def test_closed_it_has_nothing_and_holds_nothing(server: Server) -> None:
         pod.store.keep(ASKED, kept())
         await pod.quiet()
     assert open_sockets() <= before
+
+
+async def test_a_new_connection_looks_nothing_up_on_the_disk(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every other call would wait for that."""
+
+    def looks(name: str) -> str:
+        raise AssertionError(name)
+
+    monkeypatch.setattr(metadata, "version", looks)
+    async with shop(server.url) as pod:
+        assert await pod.ask() is None
+        assert pod.failures == 0
