@@ -7,6 +7,7 @@ thousand; `storm`, not what a call costs, but what admission is for; `degrade`, 
 costs; `webhook` and `semantic`; and `plots`, which draws what was measured.
 
 They share `procs`, which starts, measures and stops a process; `upstream`, the servers behind the proxies; `builds`, the two builds
-of the sidecar; `machine`, what it was measured on; `targets`, what a figure must reach; and `report`, which prints. `peers` holds one
-small file for each proxy: how it is configured and started, and nothing else, so that what one row stands for can be read in one place.
+of the sidecar; `machine`, what it was measured on; `percentile`; `targets`, what a figure must reach, and `memory`, what that of
+several parts must; `report`, which prints; and `part`, what their commands have in common. `peers` holds one small file for each
+proxy: how it is configured and started, and nothing else, so that what one row stands for can be read in one place.
 """

@@ -7,16 +7,15 @@ loaded only when it is asked for.
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final
 
-from bench import report
+from bench import part, report
 from bench.builds import COMPILED
 from bench.comparison import added, start, throughput
 from bench.comparison.findings import as_json, tables
@@ -25,16 +24,16 @@ from bench.comparison.paced import Pace
 from bench.comparison.scenarios import SCENARIOS, Rounds, Scenario
 from bench.cuts import lateness as cuts
 from bench.hotpath import counts as hotpath
-from bench.machine import machine, versions, warnings
+from bench.machine import versions
 from bench.peers.bare_aiohttp import BareAiohttp
-from bench.peers.base import Peer
+from bench.peers.base import Peer, chosen
 from bench.peers.envoy import Envoy
 from bench.peers.haproxy import HAProxy
 from bench.peers.mitmproxy import Mitmproxy
 from bench.peers.proxy_py import ProxyPy
 from bench.peers.smokescreen import Smokescreen
 from bench.peers.waterclock import Waterclock
-from bench.procs import Cores, Failed, Missing, file_limit, pinned, progress
+from bench.procs import Cores, Failed, file_limit, pinned, progress
 
 OTHERS: Final = ("storm", "webhook", "degrade", "semantic", "streams", "growth", "plots")
 PARTS: Final = ("throughput", "added", "cuts", "start", "hotpath")
@@ -88,15 +87,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--peers", metavar="NAMES", help=f"only these, separated by commas: {names}")
     parser.add_argument("--scenarios", metavar="KEYS", help=f"of throughput only these, by commas: {keys}")
-    parser.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
-    parser.add_argument(
-        "--json", type=Path, default=RESULTS, metavar="FILE", help="default: bench/results/latest.json"
-    )
-    parser.add_argument(
-        "--check",
-        action="store_true",
-        help="end with status 1 when a promise is missed, or a least not reached",
-    )
+    part.add_output(parser, RESULTS, check="a promise is missed, or a least not reached")
     return parser.parse_args(argv)
 
 
@@ -105,12 +96,7 @@ def _split(names: str) -> list[str]:
 
 
 def _chosen(peers: Sequence[Peer], names: str | None) -> list[Peer]:
-    wanted = _split(names) if names else [peer.name for peer in PEERS]
-    unknown = set(wanted) - {peer.name for peer in PEERS}
-    if unknown:
-        raise Failed(
-            f"no such peer: {', '.join(sorted(unknown))}; there are {', '.join(p.name for p in PEERS)}"
-        )
+    wanted = chosen(names, PEERS)
     return [peer for peer in peers if peer.name in wanted]
 
 
@@ -128,62 +114,48 @@ def _scenarios(extent: Extent, keys: str | None) -> list[tuple[Scenario, Rounds]
 
 
 def _measure(arguments: argparse.Namespace, extent: Extent, cores: Cores) -> Results:
-    part, names = arguments.part, arguments.peers
+    asked, names = arguments.part, arguments.peers
     results = Results(versions=versions())
     with tempfile.TemporaryDirectory(prefix="waterclock-bench-") as folder, pinned(cores.load):
         room = Path(folder)
-        if part in ("all", "throughput"):
+        if asked in ("all", "throughput"):
             progress("throughput")
             results.throughput = [
                 throughput.compare(scenario, spent, _chosen(PEERS, names), room, cores)
                 for scenario, spent in _scenarios(extent, arguments.scenarios)
             ]
-        if part in ("all", "added"):
+        if asked in ("all", "added"):
             progress("time added")
             results.added = added.measure(extent.pace, extent.turns, _chosen(PEERS, names), room, cores)
-        if part in ("all", "cuts"):
+        if asked in ("all", "cuts"):
             progress("cuts")
             results.cuts = cuts.measure(
                 short=extent.short, peers=_chosen(cuts.PEERS, names), parent=room, cores=cores
             )
-        if part in ("all", "start"):
+        if asked in ("all", "start"):
             progress("starts")
             results.starts = start.starts(
                 _chosen(PEERS if names else extent.start_peers, names), extent.starts, room, cores
             )
-        if part in ("all", "hotpath"):
+        if asked in ("all", "hotpath"):
             progress("hot path")
             results.hotpath = hotpath.measure(hotpath.chosen(names), extent.rounds, ROUND, cores)
     return results
 
 
-def _end(number: int, frame: object) -> NoReturn:
-    """An ordinary exit, so that every process and folder is cleared away on the way out."""
-    sys.exit(128 + number)
-
-
 def main(argv: Sequence[str] | None = None) -> int:
-    signal.signal(signal.SIGTERM, _end)
+    part.end_in_order()
     words = list(sys.argv[1:] if argv is None else argv)
     if words and words[0] in OTHERS:
         return int(import_module(f"bench.{words[0]}.command").main(words[1:]))
     arguments = _arguments(words)
     file_limit()
-    cores = Cores.choose()
-    for warning in warnings(cores):
-        progress(f"note: {warning}")
-    about = machine(cores)
-    try:
+    cores, about = part.surroundings()
+    with part.measuring():
         results = _measure(arguments, SHORT if arguments.short else FULL, cores)
-    except (Missing, Failed, OSError) as fault:
-        progress(f"stopped: {fault}")
-        return 2
-    except KeyboardInterrupt:
-        return 130
-    report.tell(tables(results, about), markdown=arguments.markdown)
-    report.keep(arguments.json, as_json(results, about), "every round and cut")
     kept = all(floor.met for floor in floors(results)) and all(each.met for each in verdicts(results))
-    return 1 if arguments.check and not kept else 0
+    whole = as_json(results, about)
+    return part.concluded(arguments, tables(results, about), whole, "every round and cut", kept=kept)
 
 
 if __name__ == "__main__":

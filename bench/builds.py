@@ -30,6 +30,14 @@ def interpreter(build: str) -> Path:
     return _PLACE / "bin" / "python"
 
 
+def program(build: str) -> Path:
+    """The sidecar of a build, as it is run. Raises Missing."""
+    path = interpreter(build).with_name("waterclock")
+    if not path.is_file():
+        raise Missing("waterclock is not installed: pip install -e . in this checkout")
+    return path
+
+
 def best_interpreter() -> Path:
     """For what else is Python here: that of the compiled build, which is the one of this machine that was built with
     optimizations, if any is. Without it, this one. It has the libraries that the sidecar takes, aiohttp among them.

@@ -72,6 +72,14 @@ def free_port() -> int:
     raise Failed("found no free port between 20000 and 32000")
 
 
+def free_ports(count: int) -> list[int]:
+    """So many of them, each another one."""
+    found: set[int] = set()
+    while len(found) < count:
+        found.add(free_port())
+    return list(found)
+
+
 @dataclass(frozen=True)
 class Cores:
     """Which core each side runs on. `None` leaves the placing to the kernel."""

@@ -7,28 +7,15 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from bench.procs import progress
-from bench.targets import Verdict
+from bench.targets import Floor, Verdict
 
 MIB: Final = 1024 * 1024
 RESULTS: Final = Path(__file__).parent / "results"
 NONE: Final = "–"
 _Item = TypeVar("_Item")
-
-
-class Promise(Protocol):
-    """What is promised, what was measured of it, and whether that will do."""
-
-    @property
-    def promise(self) -> str: ...
-
-    @property
-    def measured(self) -> str | None: ...
-
-    @property
-    def met(self) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -48,7 +35,7 @@ class Table:
         return [all(cell[:1].isdigit() or cell[:1] in "-–" for cell in cells) for _, *cells in self.by_column]
 
 
-def promises(title: str, found: Sequence[Promise]) -> Table:
+def promises(title: str, found: Sequence[Floor]) -> Table:
     """Return what is promised, and whether it is kept."""
     rows = [["met" if each.met else "MISSED", each.promise, each.measured or NONE] for each in found]
     return Table(title, ["", "promise", "measured"], rows)

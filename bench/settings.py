@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 _Setting = TypeVar("_Setting")
 
 
-def number(default: int, meaning: str) -> Any:
+def number(default: int, meaning: str) -> int:
     """Return the field of one setting."""
     return field(default=default, metadata={"help": meaning})
 

@@ -34,6 +34,17 @@ class Target:
 
 
 @dataclass(frozen=True)
+class Floor:
+    """A promise that is kept or not, where no one figure says it all. `measured` is None when there was nothing to measure,
+    which is a miss too: a claim needs its figure.
+    """
+
+    promise: str
+    measured: str | None
+    met: bool
+
+
+@dataclass(frozen=True)
 class Verdict:
     """A target beside what was measured. `measured` is None when there was nothing to measure, which is no success:
     a claim needs its figure. `note` says more of it in one short phrase, where there is more to say.

@@ -6,5 +6,5 @@
     fuzz         random and mutated input, to all that is read from outside
     soak         half load for an hour: memory, descriptors, tasks and ledger level off
 
-`python -m trials NAME`; each has a short form (`--short`), which CI runs. Nothing leaves the loopback.
+`python -m trials NAME`; each has a short form (`--short`), which CI runs. `span` reads how long one is to take. Nothing leaves the loopback.
 """

@@ -15,8 +15,8 @@ from bench.comparison.paced import Block, Pace, steadily
 from bench.comparison.relays import Far, verify
 from bench.comparison.scenarios import SMALL_GET
 from bench.comparison.throughput import DIRECT, YARDSTICK
-from bench.cuts.lateness import percentile
 from bench.peers.base import Peer, room_for, side_by_side
+from bench.percentile import percentile
 from bench.procs import HOST, Cores, Failed, progress
 from bench.upstream import nginx
 

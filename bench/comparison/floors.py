@@ -13,10 +13,10 @@ from bench.comparison.start import Starts
 from bench.comparison.throughput import Comparison
 from bench.cuts import table as cuts_table
 from bench.cuts.lateness import Lateness
-from bench.growth.memory import IDLE
 from bench.hotpath.counts import HotPath
+from bench.memory import IDLE
 from bench.report import MIB
-from bench.targets import Target, Verdict, judge
+from bench.targets import Floor, Target, Verdict, judge
 
 RATE: Final = Target(
     "requests/s on one core, small calls, against Envoy", least=1.5, aim=2, better="more", unit="×"
@@ -48,15 +48,6 @@ class Results:
     starts: list[Starts] | None = None
     hotpath: list[HotPath] | None = None
     versions: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Floor:
-    """`measured` is None when there was nothing to measure, which is a miss too: a claim needs its figure."""
-
-    promise: str
-    measured: str | None
-    met: bool
 
 
 def judged(results: Results) -> str:

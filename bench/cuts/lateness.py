@@ -1,6 +1,6 @@
 """How precisely a call is cut: calls to a server that never answers, at many allowances, few and many at once.
 
-`cuts_plan` says which calls, `cuts_callers` makes them, and here the proxies take turns, block by block, so that
+`plan` says which calls, `callers` makes them, and here the proxies take turns, block by block, so that
 whatever else the machine does falls on all of them. Of each cut there are two figures: what the proxy's own log says, and when its
 answer was handed to the kernel, counted from just before the request was written.
 """
@@ -69,12 +69,6 @@ class Lateness:
         return len(self.own_ms) == len(self.seen_ms) == self.expected
 
 
-def percentile(values: Sequence[float], share: float) -> float:
-    """The smallest value that at least this share of all values does not exceed."""
-    ordered = sorted(values)
-    return ordered[max(0, -int(-share * len(ordered) // 1) - 1)]
-
-
 def over_allowances(found: Iterable[Lateness]) -> list[Lateness]:
     """Return one for each proxy, pattern and number in flight, over all allowances."""
     sums: dict[tuple[str, str, int], Lateness] = {}
@@ -95,7 +89,7 @@ def measure(*, short: bool, peers: Sequence[Peer], parent: Path, cores: Cores) -
     with standing(upstream, peers, parent, cores) as up:
         found = list(_call_all(blocks, up, upstream))
     for proxy in up:
-        own = _from_log(proxy.plan)
+        own = from_log(proxy.plan)
         for block, lateness in found:
             if lateness.name == proxy.plan.name:
                 lateness.own_ms = own.get(block.name, [])
@@ -144,7 +138,7 @@ _READERS: Final[dict[str, _Reader]] = {
 }
 
 
-def _from_log(plan: Plan) -> dict[str, list[float]]:
+def from_log(plan: Plan) -> dict[str, list[float]]:
     """Return how late the cuts of each block were. Other lines than cuts are passed over."""
     found: dict[str, list[float]] = {}
     for line in plan.log.read_text(errors="replace").splitlines():

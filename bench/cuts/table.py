@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from bench.cuts.lateness import Lateness, over_allowances, percentile
+from bench.cuts.lateness import Lateness, over_allowances
 from bench.cuts.plan import FLOOD
+from bench.percentile import percentile
 from bench.report import NONE, Table, table_of
 from bench.targets import Target, Verdict, judge
 

@@ -1,7 +1,7 @@
 """What a ladder is worth when a model becomes slow, and what an answer from the cache costs.
 
-`python -m bench degrade`. `degrade_jobs` are the jobs, `hits` the question that is put again and again, and
-`degrade_figures` what is made of both. README.md says what the columns mean.
+`python -m bench degrade`. `jobs` are the jobs, `hits` the question that is put again and again, and `figures` what
+is made of both. README.md says what the columns mean.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from bench import report
-from bench.builds import PURE, interpreter
+from bench import part, report
 from bench.degrade import hits
 from bench.degrade.figures import AUTO, WITHOUT, WRITTEN, Found, floors, summary, tables
 from bench.degrade.jobs import Asked, Load, Others, play
-from bench.machine import machine, versions, warnings
+from bench.machine import versions
 from bench.peers.base import room_for
-from bench.procs import HOST, Cores, Failed, Missing, Plan, free_port, pinned, progress, running
+from bench.peers.waterclock import sidecar_plan
+from bench.procs import Cores, Plan, pinned, progress, running
 from bench.settings import add_options, number, settings_of
 
 RESULTS: Final = report.RESULTS / "degrade.json"
@@ -70,8 +70,6 @@ _NEEDS: Final = {
     AUTO: {"full": "auto", "fast": "auto", "minimal": "auto"},
 }
 _POLICY: Final = """\
-listen: {{outbound: {host}:{outbound}, control: {host}:{control}, metrics: {host}:{metrics}}}
-journal: {{path: {journal}}}
 budget: {{default: {budget}ms, reserve: 100ms}}
 routes:
   - {{name: retrieval, prefix: /retrieval, upstream: {search}}}
@@ -109,40 +107,19 @@ async def _slow_down(setting: Setting, parent: Path, cores: Cores) -> list[Asked
 
 
 def _sidecar(variant: str, load: Load, others: Others, parent: Path) -> Plan:
-    program = interpreter(PURE).with_name("waterclock")
-    if not program.is_file():
-        raise Missing("waterclock is not installed: pip install -e . in this checkout")
-    room = room_for(parent, variant)
-    ports: set[int] = set()
-    while len(ports) < 3:
-        ports.add(free_port())
-    outbound, control, metrics = ports
-    holes = {"search": others.search.url, "big": others.big.url, "small": others.small.url}
     text = _POLICY if variant == WITHOUT else _POLICY + _LADDER
-    config = room / "waterclock.yaml"
-    config.write_text(
-        text.format(
-            host=HOST,
-            outbound=outbound,
-            control=control,
-            metrics=metrics,
-            journal=room / "journal.db",
-            budget=load.budget,
-            **holes,
-            **_NEEDS.get(variant, {}),
-        )
-    )
-    argv = (str(program), "run", "-c", str(config))
-    return Plan("waterclock", argv, outbound, metrics, "/readyz", room / "steps.log", room)
+    holes = {"search": others.search.url, "big": others.big.url, "small": others.small.url}
+    policy = text.format(budget=load.budget, **holes, **_NEEDS.get(variant, {}))
+    return sidecar_plan(room_for(parent, variant), policy)
 
 
-def measure(setting: Setting, part: str, cores: Cores) -> Found:
+def measure(setting: Setting, asked: str, cores: Cores) -> Found:
     found = Found(setting.load)
     with tempfile.TemporaryDirectory(prefix="waterclock-degrade-") as folder, pinned(cores.load):
-        if part in ("all", "jobs"):
+        if asked in ("all", "jobs"):
             progress("jobs and a model that becomes slow")
             found.jobs = asyncio.run(_slow_down(setting, Path(folder), cores))
-        if part in ("all", "hits"):
+        if asked in ("all", "hits"):
             progress("exact hits")
             found.hits, found.answer_bytes = asyncio.run(hits.measure(setting.hits, Path(folder), cores))
     return found
@@ -158,29 +135,19 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--short", action="store_true", help="fewer jobs and hits")
     add_options(parser, Setting, SHORT)
-    parser.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
-    parser.add_argument("--json", type=Path, default=RESULTS, metavar="FILE", help="default: %(default)s")
-    parser.add_argument("--check", action="store_true", help="end with status 1 when a promise is missed")
+    part.add_output(parser, RESULTS)
     return parser.parse_args(argv)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = _arguments(argv)
     setting = settings_of(arguments, Setting, SHORT)
-    cores = Cores.choose()
-    about = machine(cores)
-    for warning in warnings(cores):
-        progress(f"note: {warning}")
-    try:
+    cores, about = part.surroundings()
+    with part.measuring():
         found = measure(setting, arguments.part, cores)
-    except (Missing, Failed, OSError) as fault:
-        progress(f"stopped: {fault}")
-        return 2
-    except KeyboardInterrupt:
-        return 130
     kept = list(floors(found))
     promised = report.promises("What is promised of a ladder and its cache", kept)
-    report.tell([*tables(found), promised], markdown=arguments.markdown)
     whole = {"machine": about, "versions": versions(), "setting": asdict(setting)} | summary(found)
-    report.keep(arguments.json, whole, "every job and hit")
-    return 1 if arguments.check and not all(each.met for each in kept) else 0
+    return part.concluded(
+        arguments, [*tables(found), promised], whole, "every job and hit", kept=all(each.met for each in kept)
+    )

@@ -9,10 +9,10 @@ from statistics import median
 from typing import Any, Final
 
 from bench.builds import COMPILED, PURE
-from bench.comparison.floors import Floor
-from bench.cuts.lateness import percentile
 from bench.degrade.jobs import APOLOGY, FULL, LATE, NOTHING, Asked, Load, of
+from bench.percentile import percentile
 from bench.report import Table
+from bench.targets import Floor
 
 WITHOUT: Final = "no ladder"
 WRITTEN: Final = "ladder, needs as written"

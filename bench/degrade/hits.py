@@ -15,10 +15,11 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Final
 
-from bench.builds import BUILDS, interpreter
+from bench.builds import BUILDS
 from bench.degrade.callers import call_spread
 from bench.degrade.figures import NGINX, Hits
 from bench.peers.base import room_for
+from bench.peers.waterclock import sidecar_plan
 from bench.procs import HOST, Cores, Failed, Missing, Plan, Running, free_port, progress, running
 from bench.upstream import nginx_serving
 from proxy.demo.degrade import model
@@ -112,26 +113,16 @@ def _request(port: int) -> bytes:
 
 
 def _sidecars(upstream: str, parent: Path) -> list[Plan]:
+    policy = (
+        "routes:\n"
+        f"  - {{name: chat, prefix: /chat, upstream: {upstream}, effect: read, cache: {{ttl: 1h, first: true}}}}\n"
+    )
     plans = []
     for name in BUILDS:
         try:
-            program = interpreter(name).with_name("waterclock")
+            plans.append(sidecar_plan(room_for(parent, name), policy, name))
         except Missing as gap:
             progress(f"left out: {gap}")
-            continue
-        if not program.is_file():
-            raise Missing("waterclock is not installed: pip install -e . in this checkout")
-        outbound, control, metrics = free_port(), free_port(), free_port()
-        room = room_for(parent, name)
-        config = room / "waterclock.yaml"
-        config.write_text(
-            f"listen: {{outbound: {HOST}:{outbound}, control: {HOST}:{control}, metrics: {HOST}:{metrics}}}\n"
-            f"journal: {{path: {room / 'journal.db'}}}\n"
-            "routes:\n"
-            f"  - {{name: chat, prefix: /chat, upstream: {upstream}, effect: read, cache: {{ttl: 1h, first: true}}}}\n"
-        )
-        argv = (str(program), "run", "-c", str(config))
-        plans.append(Plan(name, argv, outbound, metrics, "/readyz", room / "steps.log", room))
     return plans
 
 

@@ -1,13 +1,12 @@
 """How a proxy grows with its clients: from 1 to 10,000 kept connections, all of them busy.
 
 `python -m bench growth`. Every point has a proxy and an upstream of its own, so that what is resident at 16 connections is
-not what 10,000 have left behind. `growth_figures` has what is made of it, and docs/performance.md what it means.
+not what 10,000 have left behind. `figures` has what is made of it, and docs/performance.md what it means.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 import threading
 import time
@@ -18,15 +17,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from bench import report
+from bench import part, report
 from bench.builds import BUILDS, COMPILED, PURE
 from bench.comparison.load import burst
 from bench.comparison.relays import Far, verify
 from bench.comparison.scenarios import Rounds, Scenario
 from bench.growth.figures import DIRECT, Point, promises, table
-from bench.machine import machine, versions, warnings
+from bench.machine import versions
 from bench.peers.bare_aiohttp import BareAiohttp
-from bench.peers.base import Peer, room_for, side_by_side
+from bench.peers.base import OWN_DESCRIPTORS, Peer, chosen, largest, room_for, side_by_side
 from bench.peers.envoy import Envoy
 from bench.peers.haproxy import HAProxy
 from bench.peers.mitmproxy import Mitmproxy
@@ -35,7 +34,6 @@ from bench.peers.smokescreen import Smokescreen
 from bench.peers.waterclock import Waterclock
 from bench.procs import Cores, Failed, Missing, Running, file_limit, pinned, progress
 from bench.settings import add_options, number, settings_of
-from bench.streams.command import OWN_DESCRIPTORS, chosen, largest
 from bench.upstream import nginx
 
 RESULTS: Final = report.RESULTS / "growth.json"
@@ -201,9 +199,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     add_options(parser, Setting, SHORT)
     known = ", ".join(peer.name for peer in PEERS)
     parser.add_argument("--peers", metavar="NAMES", help=f"only these, separated by commas: {known}")
-    parser.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
-    parser.add_argument("--json", type=Path, default=RESULTS, metavar="FILE", help="default: %(default)s")
-    parser.add_argument("--check", action="store_true", help="end with status 1 when a promise is missed")
+    part.add_output(parser, RESULTS)
     return parser.parse_args(argv)
 
 
@@ -211,25 +207,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _arguments(argv)
     setting = settings_of(arguments, Setting, SHORT)
     steps = counts(setting, short=arguments.short, descriptors=file_limit())
-    cores = Cores.choose()
-    about = machine(cores)
-    for warning in warnings(cores):
-        progress(f"note: {warning}")
-    try:
+    cores, about = part.surroundings()
+    with part.measuring():
         names = chosen(arguments.peers, PEERS, SHORT_PEERS if arguments.short else None)
         points, gaps = grow(steps, names, setting, cores)
-    except (Missing, Failed, OSError) as fault:
-        progress(f"stopped: {fault}")
-        return 2
-    except KeyboardInterrupt:
-        return 130
     found = []
     shown = [table(points, [*_notes(steps, setting, short=arguments.short), *gaps])]
     if set(names) & set(BUILDS):
         judged = COMPILED if any(point.name == COMPILED for point in points) else PURE
         found = promises([point for point in points if point.name == judged])
         shown.append(report.must_reach(f"What {judged} must reach", found))
-    report.tell(shown, markdown=arguments.markdown)
     whole = {
         "machine": about,
         "day": datetime.now(tz=UTC).date().isoformat(),
@@ -239,9 +226,5 @@ def main(argv: Sequence[str] | None = None) -> int:
         "points": [asdict(point) for point in points],
         "targets": [asdict(each) for each in found],
     }
-    report.keep(arguments.json, whole, "every point; python -m bench plots draws them")
-    return 1 if arguments.check and not all(each.met for each in found) else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    kept = all(each.met for each in found)
+    return part.concluded(arguments, shown, whole, "every point; python -m bench plots draws them", kept=kept)

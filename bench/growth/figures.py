@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bench.growth.memory import BUSY, IDLE, UNFAILED, in_mib
+from bench.memory import BUSY, IDLE, UNFAILED, in_mib
 from bench.plots.paper import Figure, Line, Panel, note
 from bench.report import MIB, NONE, Table, mib, table_of
 from bench.targets import Verdict, judge

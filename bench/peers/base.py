@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
-from bench.procs import Cores, Missing, Plan, Running, progress, running
+from bench.procs import Cores, Failed, Missing, Plan, Running, progress, running
 
 SETTLE: Final = 1.0
+OWN_DESCRIPTORS: Final = 60  # of a proxy beside its connections: listeners, journal, log, the loop's own
 _APART: Final = Path(__file__).parent.parent.parent / ".venv-peers" / "bin"  # the Makefile's
 
 
@@ -45,6 +46,20 @@ class Standing:
 
     up: list[Running] = field(default_factory=list)
     gaps: list[str] = field(default_factory=list)
+
+
+def chosen(names: str | None, peers: Sequence[Peer], short: Sequence[str] | None = None) -> list[str]:
+    """Return the names of the peers that are asked for: these, else those of the short form, else all. Raises Failed."""
+    known = [peer.name for peer in peers]
+    wanted = [name.strip() for name in names.split(",")] if names else list(short or known)
+    if unknown := set(wanted) - set(known):
+        raise Failed(f"no such peer: {', '.join(sorted(unknown))}. There are: {', '.join(known)}")
+    return wanted
+
+
+def largest(count: int, descriptors: int) -> int:
+    """Return how many of so many connections fit: each takes a proxy two descriptors, of all that a process may have."""
+    return min(count, (descriptors - OWN_DESCRIPTORS) // 2)
 
 
 def room_for(parent: Path, name: str) -> Path:

@@ -6,17 +6,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from textwrap import dedent
+from pathlib import Path
 from typing import Any, Final
 
-from bench.builds import PURE, interpreter
+from bench.builds import PURE, program
 from bench.peers.base import Site
-from bench.procs import HOST, Missing, Plan, free_port
+from bench.procs import HOST, Plan, free_ports
 
 _ROUTES: Final = """\
 routes:
   - {{name: upstream, match: {{host: "{host}"}}, tls: originate, ca: {ca}}}
 """
+
+
+def sidecar_plan(room: Path, policy: str, build: str = PURE) -> Plan:
+    """A sidecar with ports of its own, and its journal in its room. `policy`: what else its file says. Raises Missing."""
+    command = program(build)
+    outbound, control, metrics = free_ports(3)
+    config = room / "waterclock.yaml"
+    config.write_text(
+        f"listen: {{outbound: {HOST}:{outbound}, control: {HOST}:{control}, metrics: {HOST}:{metrics}}}\n"
+        f"journal: {{path: {room / 'journal.db'}}}\n"
+        f"{policy}"
+    )
+    argv = (str(command), "run", "-c", str(config))
+    return Plan(build, argv, outbound, metrics, "/readyz", room / "steps.log", room)
 
 
 @dataclass(frozen=True)
@@ -25,31 +39,8 @@ class Waterclock:
     most: int = 1024
 
     def plan(self, site: Site) -> Plan:
-        program = interpreter(self.name).with_name("waterclock")
-        if not program.is_file():
-            raise Missing("waterclock is not installed: pip install -e . in this checkout")
-        outbound, control, metrics = free_port(), free_port(), free_port()
-        config = site.room / "waterclock.yaml"
-        config.write_text(
-            dedent(f"""\
-            listen:
-              outbound: {HOST}:{outbound}
-              control: {HOST}:{control}
-              metrics: {HOST}:{metrics}
-            journal: {{path: {site.room / "journal.db"}}}
-            connections: {{max: {self.most}}}
-            """)
-            + (_ROUTES.format(host=HOST, ca=site.ca) if site.ca else "")
-        )
-        return Plan(
-            name=self.name,
-            argv=(str(program), "run", "-c", str(config)),
-            port=outbound,
-            ready_port=metrics,
-            ready_path="/readyz",
-            log=site.room / "steps.log",
-            room=site.room,
-        )
+        routes = _ROUTES.format(host=HOST, ca=site.ca) if site.ca else ""
+        return sidecar_plan(site.room, f"connections: {{max: {self.most}}}\n{routes}", self.name)
 
 
 def lateness_ms(record: dict[str, Any]) -> float | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -67,7 +66,3 @@ def main(argv: Sequence[str] | None = None) -> int:
         progress(f"stopped: {fault}")
         return 2
     return 0 if drawn else 2
-
-
-if __name__ == "__main__":
-    sys.exit(main())

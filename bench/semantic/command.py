@@ -1,6 +1,6 @@
 """What the semantic cache is worth, and what it costs: `python -m bench semantic`.
 
-Worth is what `semantic_pairs` makes of pairs of texts. Cost: the service as a process of its own on one core, with ten thousand
+Worth is what `pairs` makes of pairs of texts. Cost: the service as a process of its own on one core, with ten thousand
 answers in one partition, asked by one client over one connection.
 """
 
@@ -11,7 +11,6 @@ import asyncio
 import base64
 import json
 import random
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -19,11 +18,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from bench import report
-from bench.builds import PURE, interpreter
-from bench.comparison.floors import Floor
-from bench.cuts.lateness import percentile
-from bench.machine import machine, versions, warnings
+from bench import part, report
+from bench.builds import PURE, program
+from bench.machine import versions
+from bench.percentile import percentile
 from bench.procs import HOST, Cores, Failed, Missing, Plan, Running, free_port, pinned, progress, running
 from bench.report import MIB
 from bench.semantic.pairs import (
@@ -39,6 +37,7 @@ from bench.semantic.pairs import (
     similarity,
     table,
 )
+from bench.targets import Floor
 
 if TYPE_CHECKING:
     import aiohttp
@@ -69,11 +68,8 @@ class Cost:
 
 
 def _service(room: Path) -> Plan:
-    program = interpreter(PURE).with_name("waterclock")
-    if not program.is_file():
-        raise Missing("waterclock is not installed: pip install -e . in this checkout")
     port = free_port()
-    argv = (str(program), "cache", "--listen", f"{HOST}:{port}", "--bytes", "1GiB")
+    argv = (str(program(PURE)), "cache", "--listen", f"{HOST}:{port}", "--bytes", "1GiB")
     return Plan("cache", argv, port, port, "/readyz", room / "cache.log", room)
 
 
@@ -244,9 +240,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--wrong", action="store_true", help="name the pairs of the development half that are judged wrongly"
     )
-    parser.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
-    parser.add_argument("--json", type=Path, default=RESULTS, metavar="FILE", help="default: %(default)s")
-    parser.add_argument("--check", action="store_true", help="end with status 1 when a promise is missed")
+    part.add_output(parser, RESULTS)
     return parser.parse_args(argv)
 
 
@@ -269,32 +263,19 @@ async def _worth(every: Sequence[Pair], wrong: bool) -> list[Judged]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = _arguments(argv)
-    cores = Cores.choose()
-    about = machine(cores)
-    for warning in warnings(cores):
-        progress(f"note: {warning}")
+    cores, about = part.surroundings()
     every = pairs()
-    try:
+    with part.measuring():
         rows = asyncio.run(_worth(every, arguments.wrong))
         cost = None if arguments.short else measure(ENTRIES, ENTRIES // _ALL, cores)
-    except (Missing, Failed, OSError) as fault:
-        progress(f"stopped: {fault}")
-        return 2
-    except KeyboardInterrupt:
-        return 130
     kept = floors(rows, cost)
     promised = report.promises("What is promised of the semantic cache", kept)
     costs = [] if cost is None else [cost_table(cost, ENTRIES)]
-    report.tell([table(rows, every), *costs, promised], markdown=arguments.markdown)
     whole = {
         "machine": about,
         "versions": versions(),
         "rows": [asdict(row) for row in rows],
         "cost": None if cost is None else asdict(cost),
     }
-    report.keep(arguments.json, whole, "every time")
-    return 1 if arguments.check and not all(each.met for each in kept) else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    shown = [table(rows, every), *costs, promised]
+    return part.concluded(arguments, shown, whole, "every time", kept=all(each.met for each in kept))

@@ -1,8 +1,8 @@
 """What admission is for: many agents at once, a tool that is slow and cannot do more, and callers that try again.
 
 `python -m bench storm`, or `make storm`. Every variant of a round has the same jobs to do, on a tool of its own, one
-variant after the other. `storm_tool` is the tool, `storm_agents` the agents, each in its own process, and
-`storm_figures` what is made of their counts. README.md says what the columns mean.
+variant after the other. `tool` is the tool, `agents` the agents, each in its own process, and `figures` what
+is made of their counts. README.md says what the columns mean.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, Final
 
-from bench import report
-from bench.builds import PURE, interpreter
-from bench.machine import machine, versions, warnings
+from bench import part, report
+from bench.machine import versions
 from bench.peers.base import room_for
-from bench.procs import HOST, Cores, Failed, Missing, Plan, Running, free_port, progress, running
+from bench.peers.waterclock import sidecar_plan
+from bench.procs import HOST, Failed, Plan, Running, free_port, progress, running
 from bench.settings import add_options, number, settings_of
 from bench.storm.agents import Job, Orders
 from bench.storm.figures import ADMISSION, BUDGET, HOLDS, NO_SIDECAR, RETRIES, Round, Row, floors, table
@@ -162,24 +162,8 @@ def _sidecar(variant: Variant, parent: Path) -> Iterator[Running | None]:
     if variant.keys is None:
         yield None
         return
-    program = interpreter(PURE).with_name("waterclock")
-    if not program.is_file():
-        raise Missing("waterclock is not installed: pip install -e . in this checkout")
-    room = room_for(parent, "sidecar")
-    ports: set[int] = set()
-    while len(ports) < 3:
-        ports.add(free_port())
-    outbound, control, metrics = ports
-    config = room / "waterclock.yaml"
-    config.write_text(
-        f"listen: {{outbound: {HOST}:{outbound}, control: {HOST}:{control}, metrics: {HOST}:{metrics}}}\n"
-        f"journal: {{path: {room / 'journal.db'}}}\n"
-        f"routes:\n  - {{name: tool, match: {{host: {HOST}}}, {variant.keys}}}\n"
-    )
-    argv = (str(program), "run", "-c", str(config))
-    with running(
-        Plan("waterclock", argv, outbound, metrics, "/readyz", room / "steps.log", room), None
-    ) as it:
+    policy = f"routes:\n  - {{name: tool, match: {{host: {HOST}}}, {variant.keys}}}\n"
+    with running(sidecar_plan(room_for(parent, "sidecar"), policy), None) as it:
         yield it
 
 
@@ -243,9 +227,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rows", metavar="NAMES", help="only these, separated by semicolons")
     parser.add_argument("--notices", action="store_true", help="the tool passes over callers that have left")
     parser.add_argument("--silent", action="store_true", help="callers do not say how long they wait")
-    parser.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
-    parser.add_argument("--json", type=Path, default=RESULTS, metavar="FILE", help="default: %(default)s")
-    parser.add_argument("--check", action="store_true", help="end with status 1 when a promise is missed")
+    part.add_output(parser, RESULTS)
     return parser.parse_args(argv)
 
 
@@ -269,23 +251,14 @@ def _said(setting: Setting) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = _arguments(argv)
     setting = settings_of(arguments, Setting, SHORT)
-    cores = Cores.choose()
-    about = machine(cores)
-    for warning in warnings(cores):
-        progress(f"note: {warning}")
+    _, about = part.surroundings()
     progress(_said(setting))
-    try:
+    with part.measuring():
         names = _chosen(arguments.rows, setting, short=arguments.short)
         tool = Tool(setting.workers, notices=arguments.notices, tells=not arguments.silent)
         rows = storm(setting, names, tool)
-    except (Missing, Failed, OSError, subprocess.TimeoutExpired) as fault:
-        progress(f"stopped: {fault}")
-        return 2
-    except KeyboardInterrupt:
-        return 130
     found = floors(rows)
     promised = [report.promises("What is promised of admission", found)] if found else []
-    report.tell([table(rows), *promised], markdown=arguments.markdown)
     whole = {
         "machine": about,
         "versions": versions(),
@@ -293,5 +266,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         "tool": asdict(tool),
         "rows": {row.name: [each.summary() for each in row.rounds] for row in rows},
     }
-    report.keep(arguments.json, whole, "every round")
-    return 1 if arguments.check and not all(each.met for each in found) else 0
+    return part.concluded(
+        arguments, [table(rows), *promised], whole, "every round", kept=all(each.met for each in found)
+    )

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Final
 
-from bench.comparison.floors import Floor
-from bench.cuts.lateness import percentile
+from bench.percentile import percentile
 from bench.report import Table
 from bench.storm.agents import Job, Orders
 from bench.storm.tool import Counts
+from bench.targets import Floor
 
 NO_SIDECAR: Final = "no sidecar"
 HOLDS: Final = "no sidecar, agents stop at their deadline"

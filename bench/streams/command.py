@@ -1,7 +1,7 @@
 """Many event streams that stay open: what each holds in memory, what an event costs, and how late it comes.
 
-`python -m bench streams`. One proxy after the other, each alone with a server (`streams_server`) that sends every stream an
-event a second, and a reader (`streams_reader`) that opens them all. `streams_figures` has what is made of it, and
+`python -m bench streams`. One proxy after the other, each alone with a server (`server`) that sends every stream an
+event a second, and a reader (`reader`) that opens them all. `figures` has what is made of it, and
 docs/performance.md what it means.
 """
 
@@ -20,11 +20,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from bench import report
+from bench import part, report
 from bench.builds import BUILDS, COMPILED, PURE
-from bench.machine import machine, versions, warnings
+from bench.machine import versions
 from bench.peers.bare_aiohttp import BareAiohttp
-from bench.peers.base import SETTLE, Peer, Site, room_for
+from bench.peers.base import SETTLE, Peer, Site, chosen, largest, room_for
 from bench.peers.envoy import Envoy
 from bench.peers.haproxy import HAProxy
 from bench.peers.mitmproxy import Mitmproxy
@@ -48,7 +48,6 @@ from bench.streams.figures import STEP, SUBSCRIPTION, Row, promises, table
 from bench.streams.reader import Orders, Seen
 
 RESULTS: Final = report.RESULTS / "streams.json"
-OWN_DESCRIPTORS: Final = 60  # of a proxy beside its streams: listeners, journal, log, the loop's own
 MOST: Final = 20_000  # connections to the upstream that a proxy may hold
 _HERE: Final = Path(__file__).parent
 _GRACE: Final = 60.0
@@ -77,11 +76,6 @@ class Setting:
 
 SHORT: Final = {"count": 500, "many": 0, "seconds": 4}
 SHORT_PEERS: Final = (*BUILDS, "envoy")
-
-
-def largest(count: int, descriptors: int) -> int:
-    """Return how many streams fit: each takes a proxy two descriptors, of all that a process may have."""
-    return min(count, (descriptors - OWN_DESCRIPTORS) // 2)
 
 
 # -- one proxy -----------------------------------------------------------------------------------------------------
@@ -214,43 +208,23 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     add_options(parser, Setting, SHORT)
     known = ", ".join(peer.name for peer in PEERS)
     parser.add_argument("--peers", metavar="NAMES", help=f"only these, separated by commas: {known}")
-    parser.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
-    parser.add_argument("--json", type=Path, default=RESULTS, metavar="FILE", help="default: %(default)s")
-    parser.add_argument("--check", action="store_true", help="end with status 1 when a promise is missed")
+    part.add_output(parser, RESULTS)
     return parser.parse_args(argv)
-
-
-def chosen(names: str | None, peers: Sequence[Peer], short: Sequence[str] | None) -> list[str]:
-    """Return the names of the peers that are asked for: these, else those of the short form, else all."""
-    known = [peer.name for peer in peers]
-    wanted = [name.strip() for name in names.split(",")] if names else list(short or known)
-    if unknown := set(wanted) - set(known):
-        raise Failed(f"no such peer: {', '.join(sorted(unknown))}. There are: {', '.join(known)}")
-    return wanted
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = _arguments(argv)
     setting = settings_of(arguments, Setting, SHORT)
-    cores = Cores.choose()
-    about = machine(cores)
-    for warning in warnings(cores):
-        progress(f"note: {warning}")
-    try:
+    cores, about = part.surroundings()
+    with part.measuring():
         names = chosen(arguments.peers, PEERS, SHORT_PEERS if arguments.short else None)
         rows = streams(setting, names, cores)
-    except (Missing, Failed, OSError) as fault:
-        progress(f"stopped: {fault}")
-        return 2
-    except KeyboardInterrupt:
-        return 130
     found = []
     shown = [table(rows, setting.every, _notes(setting))]
     if set(names) & set(BUILDS):
         judged = COMPILED if any(row.name == COMPILED for row in rows) else PURE
         found = promises([row for row in rows if row.name == judged])
         shown.append(report.must_reach(f"What {judged} must reach", found))
-    report.tell(shown, markdown=arguments.markdown)
     whole = {
         "machine": about,
         "versions": versions(),
@@ -258,9 +232,4 @@ def main(argv: Sequence[str] | None = None) -> int:
         "rows": [row.summary() for row in rows],
         "targets": [asdict(each) for each in found],
     }
-    report.keep(arguments.json, whole, "every figure")
-    return 1 if arguments.check and not all(each.met for each in found) else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return part.concluded(arguments, shown, whole, "every figure", kept=all(each.met for each in found))

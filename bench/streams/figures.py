@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from bench.cuts.lateness import percentile
-from bench.growth.memory import IDLE, STREAMS, UNBROKEN, in_mib
+from bench.memory import IDLE, STREAMS, UNBROKEN, in_mib
+from bench.percentile import percentile
 from bench.report import NONE, Table, mib, table_of
 from bench.targets import Verdict, judge
 

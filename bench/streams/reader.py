@@ -123,7 +123,7 @@ class Reading(asyncio.Protocol):
         self._transport.abort()
 
 
-async def _open(orders: Orders, watch: Watch, seen: Seen, turn: asyncio.Semaphore) -> Reading | None:
+async def open_stream(orders: Orders, watch: Watch, seen: Seen, turn: asyncio.Semaphore) -> Reading | None:
     loop = asyncio.get_running_loop()
     first: asyncio.Future[float] = loop.create_future()
     async with turn:
@@ -150,7 +150,7 @@ async def _read(orders: Orders) -> None:
     watch, seen = Watch(), Seen(orders.count)
     turn = asyncio.Semaphore(AT_ONCE)
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(_open(orders, watch, seen, turn)) for _ in range(orders.count)]
+        tasks = [group.create_task(open_stream(orders, watch, seen, turn)) for _ in range(orders.count)]
     readings = [reading for task in tasks if (reading := task.result()) is not None]
     _tell(open=len(readings))
     began, watch.on = monotonic_ns(), True

@@ -12,7 +12,6 @@ import asyncio
 import base64
 import json
 import ssl
-import sys
 import tempfile
 import threading
 import time
@@ -22,13 +21,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from bench import report
-from bench.builds import PURE, interpreter
-from bench.comparison.floors import Floor
-from bench.cuts.lateness import percentile
-from bench.machine import machine, versions, warnings
-from bench.procs import HOST, Cores, Failed, Missing, Plan, Running, free_port, pinned, progress, running
+from bench import part, report
+from bench.builds import PURE, program
+from bench.machine import versions
+from bench.percentile import percentile
+from bench.procs import HOST, Cores, Missing, Plan, Running, free_ports, pinned, progress, running
 from bench.report import MIB
+from bench.targets import Floor
 
 if TYPE_CHECKING:
     import aiohttp
@@ -116,11 +115,8 @@ def _api_server(room: Path) -> Iterator[tuple[FakeCluster, Path]]:
 
 
 def _injector(room: Path, kubeconfig: Path) -> Plan:
-    program = interpreter(PURE).with_name("waterclock")
-    if not program.is_file():
-        raise Missing("waterclock is not installed: pip install -e . in this checkout")
-    port, metrics = free_port(), free_port()
-    argv = (str(program), "injector", "--kubeconfig", str(kubeconfig), "--port", str(port), "--metrics-port", str(metrics))  # fmt: skip
+    port, metrics = free_ports(2)
+    argv = (str(program(PURE)), "injector", "--kubeconfig", str(kubeconfig), "--port", str(port), "--metrics-port", str(metrics))  # fmt: skip
     return Plan("injector", argv, port, metrics, "/readyz", room / "injector.log", room)
 
 
@@ -238,33 +234,19 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "--short", action="store_true", help=f"{PROMISED_RATE} reviews a second only, for 5 s"
     )
     parser.add_argument("--seconds", type=int, default=20, metavar="N", help="of each rate (default: 20)")
-    parser.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
-    parser.add_argument("--json", type=Path, default=RESULTS, metavar="FILE", help="default: %(default)s")
-    parser.add_argument("--check", action="store_true", help="end with status 1 when a promise is missed")
+    part.add_output(parser, RESULTS)
     return parser.parse_args(argv)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = _arguments(argv)
-    cores = Cores.choose()
-    about = machine(cores)
-    for warning in warnings(cores):
-        progress(f"note: {warning}")
+    cores, about = part.surroundings()
     rates, seconds = ((PROMISED_RATE,), 5) if arguments.short else (RATES, arguments.seconds)
-    try:
+    with part.measuring():
         found = measure(rates, seconds, cores)
-    except (Missing, Failed, OSError) as fault:
-        progress(f"stopped: {fault}")
-        return 2
-    except KeyboardInterrupt:
-        return 130
     kept = floors(found)
     promised = report.promises("What is promised of reviews", kept)
-    report.tell([table(found), promised], markdown=arguments.markdown)
     whole: dict[str, Any] = {"machine": about, "versions": versions(), **asdict(found)}
-    report.keep(arguments.json, whole, "every review")
-    return 1 if arguments.check and not all(each.met for each in kept) else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return part.concluded(
+        arguments, [table(found), promised], whole, "every review", kept=all(each.met for each in kept)
+    )

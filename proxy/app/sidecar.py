@@ -147,15 +147,7 @@ class Sidecar:
         watch_all(self._metrics, self._plane, self._journal, self._log, self._file)
         watch_bypasses(self._metrics, self._bypass_gauge(policy.listen.outbound.port))
         desk = Desk(self._plane, self._journal, self._log)
-        door = Door(self._plane.connected, time.monotonic_ns, partial(tell_of_refused, self._log))
-        watch_door(self._metrics, door)
-        self._server = await self._listen(
-            partial(Entrance, self._plane, door), policy.listen.outbound, "listen.outbound"
-        )
-        if policy.listen.inbound is not None:
-            self._inbound = await self._listen(
-                partial(InboundEntrance, self._plane, door), policy.listen.inbound.address, "listen.inbound"
-            )
+        await self._let_calls_in(self._plane)
         control = await listen(control_app(desk, unix_ms), policy.listen.control, "listen.control")
         self._admin.append(control)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -183,6 +175,17 @@ class Sidecar:
             journal=str(self._journal.path),
             uncertain_writes=self._book.pending(),
         )
+
+    async def _let_calls_in(self, plane: Plane) -> None:
+        """Open the ports that calls come through, with one door for all of them."""
+        ports = self.started_with.listen
+        door = Door(plane.connected, time.monotonic_ns, partial(tell_of_refused, self._log))
+        watch_door(self._metrics, door)
+        self._server = await self._listen(partial(Entrance, plane, door), ports.outbound, "listen.outbound")
+        if ports.inbound is not None:
+            self._inbound = await self._listen(
+                partial(InboundEntrance, plane, door), ports.inbound.address, "listen.inbound"
+            )
 
     def _open_journal(self, policy: Policy) -> list[WriteRecord]:
         """Return what is on record. Raises JournalError, unless the policy says to go on without a journal."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from proxy.cli.pod_options import Said
+from proxy.cli.said import Said
 from proxy.config.faults import Refusal, quoted
 from proxy.config.pod import port
 from proxy.config.scalars import SIZES, SPANS

@@ -8,29 +8,12 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from proxy.cli.said import Said
 from proxy.config.faults import Refusal
 from proxy.config.pod import longest_budget, networks, port_ranges
 from proxy.core.pod import PodTerms, PortRange
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-class Said(click.ParamType[Any]):
-    """A value that is written as it is in an annotation."""
-
-    def __init__(self, name: str, read: Callable[[str], Any]) -> None:
-        """Name it for the help; `read` makes the value of its text, or raises Refusal."""
-        self.name = name
-        self._read = read
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Read one. Fails with the problem and the remedy."""
-        if not isinstance(value, str):
-            return value
-        try:
-            return self._read(value)
-        except Refusal as refusal:
-            self.fail(f"{refusal.problem}; {refusal.remedy}", param, ctx)
 
 
 exclude_ports = click.option(

@@ -10,9 +10,9 @@ import click
 
 from proxy.cli.output import fail, json_option
 from proxy.cli.policy_file import chosen, complain, config_option
+from proxy.cli.said import Said
 from proxy.config import ConfigError, parse
 from proxy.config import read as read_text
-from proxy.config.faults import Refusal
 from proxy.config.scalars import SPANS
 
 if TYPE_CHECKING:
@@ -23,21 +23,6 @@ if TYPE_CHECKING:
 
 TOO_FEW: Final = 3
 _STDIN: Final = "-"
-
-
-class Span(click.ParamType[int]):
-    """A span of time, as the policy writes it."""
-
-    name = "span"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Read one, in nanoseconds. Fails with the remedy."""
-        if isinstance(value, int):
-            return value
-        try:
-            return SPANS.amount(value)
-        except Refusal as refusal:
-            self.fail(f"{refusal.problem}; {refusal.remedy}", param, ctx)
 
 
 class Percentage(click.ParamType[float]):
@@ -75,7 +60,12 @@ class Percentage(click.ParamType[float]):
 @click.option(
     "--margin", type=Percentage(), default="10%", show_default=True, help="Beyond what nearly all need."
 )
-@click.option("--slack", type=Span(), metavar="SPAN", help="What nobody may claim.  [default: as it is]")
+@click.option(
+    "--slack",
+    type=Said("span", SPANS.amount),
+    metavar="SPAN",
+    help="What nobody may claim.  [default: as it is]",
+)
 @click.option("--give", metavar="STAGE", help="Who gets what is over.  [default: all, in proportion]")
 @click.option(
     "--samples",

@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from proxy.cli.output import fail
-from proxy.cli.pod_options import Said
+from proxy.cli.said import Said
 from proxy.config.pod import longest_budget
 from proxy.core.units import MILLISECOND, SECOND
 

@@ -10,8 +10,9 @@ begins with, on its way to the agent's own port.
 
 On the way: `consider` for what is decided of a call, `ways` for where it goes, `onward` for the head that is sent on,
 `request` and `response` for its two sides, `answers` for what the sidecar says itself, `descent` for where it stands on a
-ladder. A write needs more: `write` and `intent` before its first byte, `claims` while it is in flight, `linger` for what may
-still come after, `verify` to find out, `dead_letters` when nobody does.
+ladder, `leaving` for whether its client is still there, `keeping` for whether that one's connection serves another call. A write
+needs more: `write` and `intent` before its first byte, `claims` while it is in flight, `linger` for what may still come after,
+`verify` to find out, `dead_letters` when nobody does.
 
 What nobody here can read takes another way: `tunnel` (CONNECT) and `redirected` open it, `relay` passes its bytes. Whether
 it can be read is told by the `first_words` of a redirected connection, or of one that is `tunnelled`: HTTP comes back to

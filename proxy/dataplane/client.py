@@ -11,17 +11,17 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, cast
 
-from proxy.core.calls import Kind
 from proxy.core.target import Origin
 from proxy.core.units import SECOND
 from proxy.dataplane.answers import malformed_answer
 from proxy.dataplane.call import Call
+from proxy.dataplane.leaving import AT_LENGTH, has_left, pause_before
 from proxy.dataplane.looped import Looped, goes_round
 from proxy.dataplane.plane import Plane
 from proxy.dataplane.tunnel import Connect
 from proxy.dataplane.tunnelled import Passage
 from proxy.net.alarm import Alarm
-from proxy.net.reset import end_with_reset, was_reset
+from proxy.net.reset import end_with_reset
 from proxy.wire.events import END, Event, RequestHead, Trailers, Upgraded, WireFault
 from proxy.wire.faults import fault
 from proxy.wire.parser import RequestParser
@@ -32,9 +32,6 @@ IDLE_TIME: Final = 300 * SECOND
 """How long a connection may say nothing between requests (nanoseconds)."""
 DRAIN_TIME: Final = 5 * SECOND
 """How long the rest of a body is read and thrown away after its answer, so that the answer is not lost by a reset."""
-LOOKS: Final[tuple[float, ...]] = (0.0, 0.002, 0.008, 0.015, 0.1)
-"""When to look again whether a client has left that has ended its side, or that is not read from (seconds); the last
-one, again and again."""
 
 
 class Client:
@@ -45,9 +42,9 @@ class Client:
     """
 
     __slots__ = (
-        "_arrival", "_call", "_closing", "_half_closed", "_held_off", "_in_head", "_look",
+        "_arrival", "_call", "_closing", "_held_off", "_in_head", "_look",
         "_parser", "_passage", "_pumping", "_serves", "_standing", "_waiting", "alarm", "body_open",
-        "congested", "original", "place", "plane", "transport",
+        "congested", "half_closed", "original", "place", "plane", "transport",
     )  # fmt: skip
 
     def __init__(
@@ -68,6 +65,7 @@ class Client:
         elif original is not None:
             self.place, self._serves = Origin("tcp", *original, original[0]), self._bound
         self.congested = False
+        self.half_closed = False  # the client has said all that it will say
         self.body_open = False  # the current request's body is still arriving
         self.transport: asyncio.Transport = None  # type: ignore[assignment]  # set before anything else can happen
         self.alarm = Alarm(plane.alarms, self._on_alarm)
@@ -81,7 +79,6 @@ class Client:
         self._held_off = False  # by the call: its upstream takes no more for now
         self._in_head = False
         self._closing = False  # nothing more is served
-        self._half_closed = False
         self._pumping = False
         self._look: asyncio.TimerHandle | None = None
 
@@ -110,7 +107,7 @@ class Client:
 
     def eof_received(self) -> bool:
         """Take the end of the client's side: it has left, or it only says that it will send no more."""
-        self._half_closed = True
+        self.half_closed = True
         if self._call is None and not self._waiting:
             return False
         self._after_half_close()
@@ -169,7 +166,7 @@ class Client:
         return (
             self._closing
             or self.plane.draining
-            or (self._half_closed and not self._waiting and not self._standing)
+            or (self.half_closed and not self._waiting and not self._standing)
         )
 
     def send(self, data: bytes) -> None:
@@ -197,7 +194,7 @@ class Client:
             self.alarm.set(self.plane.clock() + IDLE_TIME)
             if not self._pumping:
                 self._pump()
-        elif self.body_open and not self._half_closed:
+        elif self.body_open and not self.half_closed:
             self._drain()
         else:
             self.close()
@@ -216,11 +213,6 @@ class Client:
         if not self.transport.is_closing():
             self.alarm.set(self.plane.clock() + DRAIN_TIME)
             self.transport.close()
-
-    @property
-    def half_closed(self) -> bool:
-        """Whether the client has said all that it will say."""
-        return self._half_closed
 
     @property
     def asks(self) -> Origin | None:
@@ -266,7 +258,7 @@ class Client:
             else:
                 self._take(event)  # type: ignore[arg-type]
         self._pumping = False
-        if self._half_closed:
+        if self.half_closed:
             self._after_half_close()
         self._flow()
 
@@ -289,7 +281,8 @@ class Client:
                 transport.pause_reading()
             if self._call is not None and self._look is None:
                 # Without reading, nobody sees the client leave.
-                self._look = self.plane.loop.call_later(LOOKS[-1], self._look_for_client, len(LOOKS))
+                pause = pause_before(AT_LENGTH)
+                self._look = self.plane.loop.call_later(pause, self._look_for_client, AT_LENGTH)
         elif not transport.is_reading() and not transport.is_closing():
             transport.resume_reading()
 
@@ -388,19 +381,12 @@ class Client:
     def _look_for_client(self, look: int) -> None:
         """See whether a client that has ended its side, or is not read from, has left altogether; if not, look again."""
         self._look = None
-        if self._call is None or not (self._half_closed or not self.transport.is_reading()):
+        if self._call is None or not (self.half_closed or not self.transport.is_reading()):
             return
-        info = self.transport.get_extra_info
-        local, peer = info("sockname"), info("peername")  # None once the connection was reset
-        left = self.plane.peers.has_left(local, peer, self.original) if local and peer else True
-        if left is None:
-            # Not to be known here. Who asks to read and ends has mostly left, who writes mostly waits.
-            left = was_reset(info("socket")) or (self._half_closed and self._call.kind is Kind.READ)
-        if left:
+        if has_left(self, self._call.kind):
             self._call.client_left(self.plane.clock())
-            return
-        delay = LOOKS[min(look + 1, len(LOOKS) - 1)]
-        self._look = self.plane.loop.call_later(delay, self._look_for_client, look + 1)
+        else:
+            self._look = self.plane.loop.call_later(pause_before(look + 1), self._look_for_client, look + 1)
 
     def _release(self) -> None:
         """Let go of all that would keep this connection alive."""

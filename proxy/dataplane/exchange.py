@@ -24,6 +24,7 @@ from proxy.core.units import MILLISECOND, SECOND, exact_ms
 from proxy.core.writes import LateAnswer, WriteRecord, repetition
 from proxy.dataplane.answers import degraded_line, error_payload
 from proxy.dataplane.descent import Descent
+from proxy.dataplane.keeping import keeps, keeps_after_own_answer
 from proxy.dataplane.linger import Linger, has_room
 from proxy.dataplane.plane import Plane
 from proxy.dataplane.request import RequestSide
@@ -32,15 +33,13 @@ from proxy.dataplane.step import Step
 from proxy.dataplane.write import WriteSide
 from proxy.net.connection import UpstreamConnection
 from proxy.net.pool import Ticket
-from proxy.wire.events import Framing, RequestHead, WireFault
+from proxy.wire.events import RequestHead, WireFault
 
 if TYPE_CHECKING:
     from proxy.dataplane.client import Client
 
 STREAM_MARGIN: Final = 10 * MILLISECOND
 """How long before its allowance a stream is ended in its own form, so that the end arrives in time (nanoseconds)."""
-SMALL_BODY: Final = 65_536
-"""The rest of a body that is read and thrown away to keep a connection, rather than closing it."""
 _NOTHING_FOLLOWS: Final = frozenset({Reason.MALFORMED, Reason.REDIRECT_LOOP})
 """Why a connection is of no further use: nobody knows where its next request begins, or it is one of our own."""
 
@@ -126,9 +125,10 @@ class Exchange(Step):
         return []
 
     def _keeps(self) -> bool:
-        """Whether the client's connection can serve another request after this one."""
-        ended = self.request.ended or self.head.framing is Framing.NO_BODY
-        return self.head.keep_alive and ended and not self._response.ends_with_close and not self.client.ends
+        return keeps(self.client, self.request, self._response)
+
+    def _keeps_after_own_answer(self) -> bool:
+        return keeps_after_own_answer(self.client, self.request, self._response)
 
     # -- out of time -----------------------------------------------------------------------------------------------
 
@@ -362,17 +362,6 @@ class Exchange(Step):
             True  # for everybody; but others may be due, and their answers come before this one's record
         )
         self.plane.alarms.afterwards(partial(self._end, outcome, reason, now, keep=keep))
-
-    def _keeps_after_own_answer(self) -> bool:
-        """Whether the connection is worth keeping: the rest of the body is small, and certain to come."""
-        head = self.head
-        if self._response.ends_with_close:
-            return False
-        if self.client.ends or not head.keep_alive or (head.expect_continue and not self.request.ended):
-            return False
-        if self.request.ended or head.framing is Framing.NO_BODY:
-            return True
-        return head.length is not None and head.length - self.request.size <= SMALL_BODY
 
     def _break_off(self, outcome: Outcome, reason: str, now: int) -> None:
         """End a response in the middle, so that nobody takes it for complete."""

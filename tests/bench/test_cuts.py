@@ -14,7 +14,7 @@ import pytest
 
 from bench.builds import COMPILED
 from bench.cuts.callers import crowd
-from bench.cuts.lateness import Lateness, _from_log, over_allowances, percentile
+from bench.cuts.lateness import Lateness, from_log, over_allowances
 from bench.cuts.plan import ALLOWANCES_MS, FLOOD, FULL, SHORT, SPREAD, TOGETHER, Block, plan, seconds
 from bench.cuts.table import tables, verdicts
 from bench.procs import HOST, Failed, Plan
@@ -144,7 +144,7 @@ def test_the_sidecar_s_log_is_sorted_by_block(tmp_path: Path) -> None:
     """What is no cut, and what belongs to the warm-up, is passed over."""
     target = "http://127.0.0.1:9/50/together-50-50/"
     cut = {"target": target, "outcome": "deadline_exceeded", "allowed_ms": 50.0, "elapsed_ms": 50.25}
-    found = _from_log(
+    found = from_log(
         _log(
             tmp_path,
             COMPILED,
@@ -160,7 +160,7 @@ def test_the_sidecar_s_log_is_sorted_by_block(tmp_path: Path) -> None:
 def test_envoy_s_log_is_compared_with_the_timeout_of_its_route(tmp_path: Path) -> None:
     """Which stands at the beginning of the path."""
     cut = {"target": "/200/together-1000-200/", "flags": "UT", "elapsed_us": 138_450}
-    found = _from_log(_log(tmp_path, "envoy", cut, cut | {"flags": "-"}))
+    found = from_log(_log(tmp_path, "envoy", cut, cut | {"flags": "-"}))
     assert found == {"together-1000-200": [pytest.approx(-61.55)]}
 
 
@@ -215,10 +215,7 @@ def test_the_table_has_a_row_over_all_allowances_and_one_for_each() -> None:
     assert [row[3] for row in each.rows] == ["50", "200"]
 
 
-def test_a_percentile_is_a_value_that_was_measured() -> None:
-    """The smallest that so many do not exceed."""
-    assert percentile(range(1, 101), 0.99) == 99
-    assert percentile([7.0], 0.5) == 7.0
-    assert [each.expected for each in over_allowances([_found(SPREAD, 1, 1.0), _found(SPREAD, 1, 2.0)])] == [
-        2
-    ]
+def test_over_all_allowances_their_cuts_are_counted_together() -> None:
+    """As the first row of the table has them."""
+    found = over_allowances([_found(SPREAD, 1, 1.0), _found(SPREAD, 1, 2.0)])
+    assert [each.expected for each in found] == [2]

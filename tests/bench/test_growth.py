@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bench.growth.command import COUNTS, PATIENCE, Setting, counts, scenario_of
 from bench.growth.figures import Point, figures, promises, table
+from bench.peers.base import OWN_DESCRIPTORS, largest
 from bench.report import MIB
-from bench.streams.command import OWN_DESCRIPTORS, largest
 
 SETTING = Setting()
 

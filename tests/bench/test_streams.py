@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from bench.peers.base import chosen, largest
 from bench.report import MIB
-from bench.streams.command import SHORT_PEERS, chosen, largest
+from bench.streams.command import SHORT_PEERS
 from bench.streams.figures import STEP, SUBSCRIPTION, Row, promises, table
-from bench.streams.reader import Orders, Reading, Seen, Watch, _open
+from bench.streams.reader import Orders, Reading, Seen, Watch, open_stream
 from bench.streams.server import HEAD, Stream, Wheel, event
 
 ORDERS = Orders(
@@ -145,7 +146,7 @@ def test_a_proxy_that_nobody_answers_for_is_told() -> None:
     async def run() -> None:
         seen = Seen(1)
         orders = Orders(1, "http://a/", "a", [], count=1, seconds=0, patience=5)
-        assert await _open(orders, Watch(), seen, asyncio.Semaphore(1)) is None
+        assert await open_stream(orders, Watch(), seen, asyncio.Semaphore(1)) is None
         assert sum(seen.broke.values()) == 1
 
     asyncio.run(run())

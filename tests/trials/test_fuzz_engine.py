@@ -334,11 +334,11 @@ def test_what_a_run_discovers_is_kept_once_and_small(tmp_path: Any, monkeypatch:
     assert growing.grow(target, found) == 0
 
 
-def test_without_atheris_its_engine_is_left_out(monkeypatch: Patch) -> None:
+def test_without_atheris_its_engine_cannot_be_run(monkeypatch: Patch) -> None:
     """It says so, and that nothing else needs it."""
     monkeypatch.setattr(guided, "find_spec", lambda name: None)
     said = _ran("sniff", "--engine", "atheris", "--for", "1s")
-    assert (said.exit_code, "atheris is not installed" in said.stderr) == (0, True)
+    assert (said.exit_code, "atheris is not installed" in said.stderr) == (2, True)
 
 
 def _ran(*arguments: str) -> Result:

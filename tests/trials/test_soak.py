@@ -24,17 +24,6 @@ from trials.soak.series import SERIES, Series
 MIB = 1024 * 1024
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("20m", 1200), ("1h", 3600), ("24h", 86_400)])
-def test_spans_are_read(text: str, seconds: int) -> None:
-    assert Length.read(text).seconds == seconds
-
-
-@pytest.mark.parametrize("text", ["", "90", "14s", "25h", "-5m", "5 m", "1d", "0s"])
-def test_other_spans_are_told_what_is_allowed(text: str) -> None:
-    with pytest.raises(ValueError, match="such as 90s, 20m or 1h"):
-        Length.read(text)
-
-
 @pytest.mark.parametrize("seconds", [16, 90, 600, 3600, 86_400])
 def test_stores_are_full_early(seconds: int) -> None:
     """What is kept for a while is kept for an eighth of the time at most, and policies change several times."""

@@ -14,7 +14,7 @@ again on its journal, drained, given another policy or a faulty one, or its disk
 
 At the end of an act all is at rest, and its `evidence` (account, what clients heard, step records, what the control API
 and a copy of the journal after a kill show) is judged by `checks`: pure functions, one a promise, whose numbers are those of
-the table in the README of the trials. What may be repeated, and so reach the server twice, stands on top of
+the list in the README of the trials. What may be repeated, and so reach the server twice, stands on top of
 `checks.repeats`, and nowhere else.
 
 **How to read what it prints.** The first table has a row for what the upstream was first asked to do with a call, and

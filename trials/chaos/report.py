@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from bench.report import Table, as_text
 from trials.chaos.evidence import Finding
 from trials.chaos.extent import Outcome
 from trials.chaos.story import Story
@@ -35,14 +36,15 @@ def tables(outcome: Outcome) -> str:
     rows.append(
         ["all", *(str(total.get(each, 0)) for each in _OUTCOMES), str(_others(total)), str(outcome.calls)]
     )
-    calls = _table(["upstream", *_OUTCOMES, "no record", "calls"], rows)
-    checks = _table(
+    calls = Table("What came of the calls", ["upstream", *_OUTCOMES, "no record", "calls"], rows)
+    checks = Table(
+        "What was checked",
         ["check", "exercised", "violations"],
         [[look.check, f"{look.exercised:,}", str(len(look.findings))] for look in outcome.looks],
     )
     happened = ", ".join(f"{number} × {event}" for event, number in sorted(outcome.events.items()))
     return (
-        f"{calls}\n\n{checks}\n\n"
+        f"{as_text(calls)}\n\n{as_text(checks)}\n\n"
         f"{outcome.incarnations} incarnations of the sidecar; {happened}. Full disk: {outcome.disk}.\n"
         f"{outcome.verified:,} questions about uncertain writes, {outcome.joined:,} calls joined an equal one.\n"
         f"{outcome.calls:,} calls in {outcome.seconds:.0f} s; {outcome.violations} violations."
@@ -51,18 +53,6 @@ def tables(outcome: Outcome) -> str:
 
 def _others(ends: dict[str, int]) -> int:
     return sum(number for end, number in ends.items() if end not in _OUTCOMES)
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(len(row[at]) for row in (head, *rows)) for at in range(len(head))]
-    lines = []
-    for row in (head, *rows):
-        cells = [
-            cell.ljust(width) if not at else cell.rjust(width)
-            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
 
 
 def document(story: Story, build: str, *, short: bool) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import re
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from trials.chaos.evidence import CONNECTION, Rest
 from trials.chaos.sidecars import Chaotic
@@ -25,11 +25,23 @@ _GAUGES: Final = (
 _BY_ROUTE: Final = ("waterclock_queue_depth", "waterclock_worker_slots_taken")
 _LISTEN: Final = "0A"
 _SPARE: Final = 3
-"""How many descriptors other than connections may come and go: of the journal, of the resolver."""
+"""How many descriptors other than connections, and how many tasks, may come and go: of the journal, the resolver, the scrape."""
 
 
-def at_rest(sidecar: Chaotic, usual: int) -> Rest:
-    """Wait until nothing is left, and return what is after a while. `usual`: how many other descriptors there were at first."""
+class Usual(NamedTuple):
+    """What a sidecar has in use that has done nothing yet: descriptors other than connections, and tasks."""
+
+    descriptors: int
+    tasks: float
+
+
+def usual_of(sidecar: Chaotic) -> Usual:
+    """Return what a sidecar has in use that has just started."""
+    return Usual(descriptors(sidecar.pid)[1], sidecar.samples()["waterclock_tasks"])
+
+
+def at_rest(sidecar: Chaotic, usual: Usual) -> Rest:
+    """Wait until nothing is left, and return what is after a while. `usual`: what there was at first."""
     end = time.monotonic() + _WITHIN
     while True:
         left, counted = _left(sidecar, usual)
@@ -45,7 +57,7 @@ def at_the_end(sidecar: Chaotic) -> Rest:
     return Rest({name: draining[name] for name in waited_for if draining[name]}, len(waited_for))
 
 
-def _left(sidecar: Chaotic, usual: int) -> tuple[dict[str, float], int]:
+def _left(sidecar: Chaotic, usual: Usual) -> tuple[dict[str, float], int]:
     samples = sidecar.samples()
     seen = {name: samples[name] for name in _GAUGES}
     seen |= {name: value for name, value in samples.items() if name.startswith(_BY_ROUTE)}
@@ -54,7 +66,8 @@ def _left(sidecar: Chaotic, usual: int) -> tuple[dict[str, float], int]:
     connections, others = descriptors(sidecar.pid)
     seen |= {f"{CONNECTION}{each}": 1 for each in connections}
     seen.setdefault(CONNECTION, 0)
-    seen["further descriptors"] = max(0, others - usual - _SPARE)
+    seen["further descriptors"] = max(0, others - usual.descriptors - _SPARE)
+    seen["further tasks"] = max(0, samples["waterclock_tasks"] - usual.tasks - _SPARE)
     return {name: value for name, value in seen.items() if value}, len(seen)
 
 

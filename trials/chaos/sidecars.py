@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from bench.builds import interpreter
+from bench.builds import program
 from proxy.core.writes import WriteRecord
 from proxy.store.offline import OfflineJournal
 from tests.support.sidecar import Sidecar
@@ -98,7 +98,7 @@ class Chaotic(Sidecar):
         """Write the first policy."""
         self.journal = journal
         self.incarnations: list[Incarnation] = []
-        self._command = interpreter(build).with_name("waterclock")
+        self._command = program(build)
         self.terms: dict[str, Any] = {}
         super().__init__(policy(folder=journal), folder=folder)
 

@@ -19,7 +19,7 @@ from trials.chaos.evidence import Evidence, Life, Trouble, Unsettled
 from trials.chaos.extent import Extent, Outcome
 from trials.chaos.facts import Account, Seen, Told
 from trials.chaos.processes import Helper, clients, upstream
-from trials.chaos.rest import at_rest, at_the_end, descriptors
+from trials.chaos.rest import Usual, at_rest, at_the_end, usual_of
 from trials.chaos.sidecars import FAULTY, Chaotic, Incarnation
 
 SHOWN: Final = 150
@@ -52,7 +52,7 @@ class Story:
         self._stack = ExitStack()
         self._until = 0.0
         self._account_read = 0
-        self._usual = 0
+        self._usual = Usual(0, 0)
         self._troubles: list[Trouble] = []
         self._recovered: dict[int, dict[str, str]] = {}
         self._remembered: list[Unsettled] = []
@@ -102,7 +102,7 @@ class Story:
         self.incarnations = self._sidecar.incarnations
         stack.callback(self._end_sidecar)
         self._sidecar.start()
-        self._usual = descriptors(self._sidecar.pid)[1]
+        self._usual = usual_of(self._sidecar)
         self._clients = clients(
             extent.clients, extent.lanes, self.seed, self._sidecar.outbound, ports, folder
         )

@@ -2,45 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Final
 
 import click
 
+from bench.report import as_text
 from trials.fuzz import growing, guided, report, workers
 from trials.fuzz.corpus import RESULTS
 from trials.fuzz.engine import Report, bounded
 from trials.fuzz.registry import NAMES, load
+from trials.span import span
 
 _SHORT: Final = 15.0
 _LONG: Final = 300.0
-_SPAN: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(s|m|h)?\Z")
-_UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0}
-_MOST_SECONDS: Final = 86_400.0
-
-
-class _Span(click.ParamType[float]):
-    """A span such as 60s, 5m or 1h, as seconds."""
-
-    name = "span"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Read it."""
-        if isinstance(value, float):
-            return value
-        found = _SPAN.match(str(value))
-        if found is None:
-            self.fail(f"{value!r} is no span; write 60s, 5m or 1h.", param, ctx)
-        seconds = float(found[1]) * _UNITS[found[2] or "s"]
-        if not 0 < seconds <= _MOST_SECONDS:
-            self.fail("A run takes more than nothing and a day at the most.", param, ctx)
-        return seconds
 
 
 @click.command(name="fuzz")
 @click.argument("targets", nargs=-1, metavar="[TARGET]...", type=click.Choice(NAMES))
-@click.option("--for", "seconds", type=_Span(), help="How long all of it takes, such as 60s.  [default: 5m]")
+@click.option("--for", "seconds", type=span(), help="How long all of it takes, such as 60s.  [default: 5m]")
 @click.option(
     "--runs", type=click.IntRange(0, 10**9), help="How many new inputs each target gets, instead of a time."
 )
@@ -107,8 +87,8 @@ def main(
     if runs is not None and seconds is not None:
         raise click.UsageError("--for and --runs each say when to stop; give one of them.")
     if engine == "atheris" and (why := guided.missing()):
-        click.echo(f"Left out: {why}.", err=True)
-        return
+        click.echo(f"It cannot be run: {why}.", err=True)
+        raise SystemExit(2)
     total = seconds if seconds is not None else _SHORT if short else _LONG
     width = 1 if engine == "atheris" else min(jobs, len(chosen))
     plan = workers.Plan(seed, runs, None if runs is not None else total * width / len(chosen))
@@ -121,7 +101,7 @@ def main(
     if keep:
         for target, each in zip(loaded, reports, strict=True):
             click.echo(f"{target.name}: {growing.grow(target, each)} inputs are kept", err=True)
-    click.echo(report.table(reports))
+    click.echo(as_text(report.table(reports)))
     json_file.parent.mkdir(parents=True, exist_ok=True)
     json_file.write_text(report.as_json(reports, seed), encoding="utf-8")
     if said := report.failures(reports):

@@ -3,41 +3,36 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from bench.report import NONE, Table, table_of
 from trials.fuzz.corpus import hash_of, save_failure
 from trials.fuzz.engine import Report
 
-_COLUMNS = "{:<12} {:>9} {:>9} {:>11} {:>8} {:>6} {:>9}"
+_COLUMNS: Final[Mapping[str, Callable[[Report], str]]] = {
+    "target": lambda each: each.target,
+    "inputs": lambda each: f"{each.inputs:,}",
+    "inputs/s": lambda each: f"{each.inputs / each.seconds:,.0f}" if each.seconds else NONE,
+    "behaviours": lambda each: f"{each.behaviours:,}" if each.behaviours else NONE,
+    "corpus": lambda each: f"{each.corpus:,}",
+    "kept": lambda each: f"{each.kept:,}",
+    "failures": lambda each: f"{len(each.failures):,}",
+}
 
 
-def table(reports: Sequence[Report]) -> str:
-    """Render one line for each target."""
-    head = _COLUMNS.format("target", "inputs", "inputs/s", "behaviours", "corpus", "kept", "failures")
-    lines = [
-        _COLUMNS.format(
-            each.target,
-            each.inputs,
-            f"{each.inputs / each.seconds:.0f}" if each.seconds else "-",
-            each.behaviours or "-",
-            each.corpus,
-            each.kept,
-            len(each.failures),
-        )
-        for each in reports
-    ]
-    total = _COLUMNS.format(
+def table(reports: Sequence[Report]) -> Table:
+    """Return a row for each target, and one for all of them."""
+    whole = Report(
         "all",
-        sum(each.inputs for each in reports),
-        "",
-        sum(each.behaviours for each in reports),
-        sum(each.corpus for each in reports),
-        sum(each.kept for each in reports),
-        sum(len(each.failures) for each in reports),
+        inputs=sum(each.inputs for each in reports),
+        behaviours=sum(each.behaviours for each in reports),
+        corpus=sum(each.corpus for each in reports),
+        kept=sum(each.kept for each in reports),
+        failures=[failure for each in reports for failure in each.failures],
     )
-    return "\n".join([head, *lines, total])
+    return table_of("What was fed", _COLUMNS, [*reports, whole])
 
 
 def failures(reports: Sequence[Report]) -> str:

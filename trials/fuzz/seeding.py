@@ -34,6 +34,7 @@ Named = tuple[str, bytes]
 _OK: Final = b"HTTP/1.1 200 OK\r\n"
 _GET: Final = b"GET http://tool/a HTTP/1.1\r\nHost: tool\r\n"
 _POST: Final = b"POST http://tool/a HTTP/1.1\r\nHost: tool\r\n"
+_ENTRY: Final = Entry(200, ((b"Content-Type", b"a/b"),), b"x", 0, 5, None, 5, ((b"accept", bytes(16)),))
 
 
 def requests() -> Iterator[Named]:
@@ -263,7 +264,7 @@ def _review(pod: Any) -> dict[str, Any]:
 
 
 def others() -> Iterator[tuple[str, Named]]:
-    """Logs, entries, replies of stores, questions of operators."""
+    """Logs, entries, questions of operators."""
     step = {
         "time": "2026-11-30T10:00:00.000Z",
         "budget_id": "b",
@@ -289,10 +290,20 @@ def others() -> Iterator[tuple[str, Named]]:
             plain.replace(b"2026", b"0001") + b"\n" + plain.replace(b"2026-11-30", b"9999-12-31"),
         ),
     )
-    entry = Entry(200, ((b"Content-Type", b"a/b"),), b"x", 0, 5, None, 5, ((b"accept", bytes(16)),))
-    yield "entries", ("an entry", encode(entry))
+    yield "entries", ("an entry", encode(_ENTRY))
     yield "entries", ("no content", encode(Entry(204, (), b"", 0, 5, 3, 5)))
     yield "entries", ("a question", b'{"partition":"p","text":"a b","threshold":0.92}')
+    for name, wire in {
+        "a state": b'state=all&limit=10\n{"applied":true}',
+        "twice": b'limit=1&limit=2\n{"applied":true,"applied":false}',
+        "no number": b'limit=%D9%A3\n{"applied":1}',
+        "unknown": b"what=1\n[]",
+    }.items():
+        yield "control", (name, wire)
+
+
+def services() -> Iterator[tuple[str, Named]]:
+    """What a store, Prometheus, the shared cache and a service of embeddings answer."""
     bulk = b"$%d\r\n%b\r\n" % (len(VALUE), VALUE)
     for name, wire in {
         "an entry": bulk + b":8000\r\n",
@@ -311,20 +322,13 @@ def others() -> Iterator[tuple[str, Named]]:
     vector = {"status": "success", "data": {"resultType": "vector", "result": buckets}, "warnings": ["a"]}
     yield "answers", ("a vector", json.dumps(vector).encode())
     yield "answers", ("an error", b'{"status":"error","error":"parse error"}')
-    found = {"found": True, "entry": b64encode(encode(entry)).decode(), "age_ms": 0, "similarity": 0.95}
+    found = {"found": True, "entry": b64encode(encode(_ENTRY)).decode(), "age_ms": 0, "similarity": 0.95}
     yield "answers", ("found", json.dumps(found).encode())
     yield "answers", ("not found", b'{"found":false}')
     yield (
         "answers",
         ("embeddings", b'{"data":[{"index":1,"embedding":[1.0,2]},{"index":0,"embedding":[0,0.5]}]}'),
     )
-    for name, wire in {
-        "a state": b'state=all&limit=10\n{"applied":true}',
-        "twice": b'limit=1&limit=2\n{"applied":true,"applied":false}',
-        "no number": b'limit=%D9%A3\n{"applied":1}',
-        "unknown": b"what=1\n[]",
-    }.items():
-        yield "control", (name, wire)
 
 
 def main() -> None:
@@ -340,6 +344,7 @@ def main() -> None:
         *bodies(),
         *policies(),
         *others(),
+        *services(),
     ]
     written: dict[str, int] = {}
     for target, (name, data) in rows:

@@ -34,6 +34,42 @@ MOST_FAILURES: Final = 20
 _STANDS: Final = frozenset({WriteState.UNCERTAIN, WriteState.REPORTED, WriteState.APPLIED}) | DEAD
 
 
+NAMES: Final = frozenset(
+    {
+        "SIGTERM ends it",
+        "a drain gives each call its time",
+        "a write is on disk before its first byte leaves",
+        "a write that was under way at a kill is on record afterwards",
+        "book and disk say the same",
+        "each call leaves one record",
+        "every answer says how it went",
+        "no answer reaches another caller",
+        "no call runs beyond its allowance",
+        "no more is granted than there is",
+        "no work is done twice without a reason",
+        "no write arrives twice",
+        "no write goes out over the head of one that is unresolved",
+        "none is cut before its time",
+        "not sent means not sent",
+        "nothing is left",
+        "nothing is raised",
+        "nothing starts on an empty budget",
+        "the counters equal the records",
+        "the log equals the records",
+        "the sidecar comes back",
+        "what is cut never looks complete",
+        "what is not sent has not arrived",
+        "what is reported was answered",
+        "what is sent is HTTP",
+        "what is settled is true",
+        "what is told is what is recorded",
+        "what nobody reads passes as it is",
+        "what was carried out and not reported is on record",
+    }
+)
+"""All checks there are. A campaign in which one of them had nothing to look at has not shown that it holds."""
+
+
 class Checks:
     """What did not hold in a run, and how often each check has looked at something."""
 
@@ -43,7 +79,8 @@ class Checks:
         self.exercised: Counter[str] = Counter()
 
     def look(self, name: str, wrong: str | None) -> None:
-        """Take what a check has said."""
+        """Take what a check has said. `name`: one of `NAMES`."""
+        assert name in NAMES, f"{name!r} stands in no list of checks"
         self.exercised[name] += 1
         if wrong is not None and len(self.failures) < MOST_FAILURES:
             self.failures.append(f"{name}: {wrong}")
@@ -176,6 +213,7 @@ def at_rest(world: World) -> None:
     if not process.ready or process.plane is None:
         look("the sidecar comes back", f"it is not there: {process.ended or 'starting'}")
         return
+    look("the sidecar comes back", None)
     for held in rest.left_over(process):
         look("nothing is left", held)
     look("nothing is left", None)

@@ -8,7 +8,7 @@ import re
 import secrets
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,9 +17,11 @@ import click
 from proxy.core.units import HOUR
 from proxy.dataplane import step
 from trials.simulation.campaign import Sum, digest_elsewhere, one, prepared, run
+from trials.simulation.checks import NAMES
 from trials.simulation.kept import kept_seeds
 from trials.simulation.shrink import shrunk
 from trials.simulation.world import WHOLE, Result, Size, simulate
+from trials.span import span
 
 SHORT_SECONDS: Final = 10.0
 SHORT_BASE: Final = 2_026
@@ -29,6 +31,8 @@ MOST_LINES: Final = 30
 MOST_COLUMNS: Final = 200
 REPLAYED: Final = 3
 """How many seeds are run again in a process with another hash order; in the short form one."""
+ENOUGH_SEEDS: Final = 50
+"""In so many seeds each check has had something to look at; one that has not is a fault of the run."""
 RESULTS: Final = Path(__file__).resolve().parent.parent / "results" / "simulation.json"
 _TELL_EVERY: Final = 2.0
 
@@ -40,7 +44,7 @@ _TELL_EVERY: Final = 2.0
 @click.option(
     "--size", metavar="JOBS,MISFORTUNES", help="With --seed: no more than these, as a failure names them."
 )
-@click.option("--for", "seconds", metavar="SECONDS", help="Run seeds for so long (60s, 10m). Default: 60s.")
+@click.option("--for", "seconds", type=span(), help="Run seeds for so long (60s, 10m). Default: 60s.")
 @click.option("--jobs", type=int, help="Run seeds until so many jobs were played.")
 @click.option("--base", type=int, help="The seed to begin with. Default: drawn, and printed.")
 @click.option("--cores", type=int, help="On so many cores. Default: all.")
@@ -91,7 +95,7 @@ def _replay(seed: int, size: Size, trace: bool, only: str | None) -> int:
 def _campaign(options: dict[str, Any]) -> int:
     """Run many seeds, and print the sum of it."""
     short, jobs = options["short"], options["jobs"]
-    seconds = _seconds(options["seconds"]) if options["seconds"] else SHORT_SECONDS if short else LONG_SECONDS
+    seconds: float = options["seconds"] or (SHORT_SECONDS if short else LONG_SECONDS)
     base = options["base"]
     if base is None:
         base = SHORT_BASE if short else secrets.randbelow(1 << 48)
@@ -119,10 +123,13 @@ def _campaign(options: dict[str, Any]) -> int:
         click.echo(
             f"FAILED  seed {seed} has another digest in another process: something leaks in that is not drawn"
         )
-    return 1 if found.failed or found.differ else 0
+    never = sorted(NAMES - found.exercised.keys()) if found.seeds >= ENOUGH_SEEDS else []
+    for name in never:
+        click.echo(f"FAILED  {name}: this check had nothing to look at")
+    return 1 if found.failed or found.differ or never else 0
 
 
-def _progress() -> Any:
+def _progress() -> Callable[[Sum], None]:
     told = [time.monotonic()]
 
     def tell(found: Sum) -> None:
@@ -167,6 +174,7 @@ def _tell(failed: Result) -> None:
     jobs, misfortunes = size.jobs, size.misfortunes
     named = "" if jobs is None and misfortunes is None else f" --size {_named(jobs)},{_named(misfortunes)}"
     click.echo(f"    again: python -m trials simulation --seed {small.seed}{named} --trace")
+    click.echo("    to keep it as a test: a line in tests/trials/seeds.txt, the seed and what it shows")
 
 
 def _story(failed: Result) -> list[str]:
@@ -194,13 +202,6 @@ def _size(text: str | None) -> Size:
         raise click.UsageError("--size is two numbers, or `all`: as in 3,all")
     jobs, misfortunes = (None if part == "all" else int(part) for part in match.groups())
     return Size(jobs, misfortunes)
-
-
-def _seconds(text: str) -> float:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|h)?", text)
-    if match is None:
-        raise click.UsageError("--for is a time: 60s, 10m, 1h")
-    return float(match[1]) * {"s": 1, "m": 60, "h": 3600, None: 1}[match[2]]
 
 
 def _write(path: Path, base: int, found: Sum) -> None:

@@ -1,4 +1,7 @@
-"""What may be left when everybody has gone: nothing that anybody holds, and books that agree with the disk."""
+"""What may be left when everybody has gone: nothing that anybody holds, and books that agree with the disk.
+
+It reads what is private to the product, since what an object would say of itself is what is in doubt here.
+"""
 
 from __future__ import annotations
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Final
 
 SHORTEST: Final = 15
 HOUR: Final = 3600
 SHORT: Final = 16
-_SPAN: Final = re.compile(r"(\d{1,6})(s|m|h)")
-_SECONDS: Final = {"s": 1, "m": 60, "h": HOUR}
 
 
 @dataclass(frozen=True)
@@ -18,15 +15,6 @@ class Length:
     """Seconds under half load."""
 
     seconds: int
-
-    @classmethod
-    def read(cls, text: str) -> Length:
-        """Read a span such as 90s, 20m or 1h. Raises ValueError with what is allowed."""
-        found = _SPAN.fullmatch(text)
-        seconds = int(found[1]) * _SECONDS[found[2]] if found else 0
-        if not SHORTEST <= seconds <= 24 * HOUR:
-            raise ValueError(f"{text!r}: give a span from {SHORTEST}s to 24h, such as 90s, 20m or 1h")
-        return cls(seconds)
 
     @property
     def full(self) -> float:

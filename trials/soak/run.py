@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from bench.builds import interpreter
-from bench.cuts.lateness import percentile
+from bench.builds import program
 from bench.peers.base import SETTLE, room_for
-from bench.procs import Cores, Failed, Missing, Plan, Running, free_port, pinned, progress, running
+from bench.percentile import percentile
+from bench.procs import Cores, Failed, Plan, Running, free_ports, pinned, progress, running
 from trials.soak.caller import Broken, Callers
 from trials.soak.drive import Counts, full, steady
 from trials.soak.kinds import Mix, Ports
@@ -79,20 +79,14 @@ class _World:
     """The processes of a soak, and its places."""
 
     def __init__(self, soak: Soak, folder: Path, cores: Cores) -> None:
-        program = interpreter(soak.build).with_name("waterclock")
-        if not program.is_file():
-            raise Missing("waterclock is not installed: pip install -e . in this checkout")
         self.soak = soak
         self.cores = cores
-        numbers: set[int] = set()
-        while len(numbers) < 6:
-            numbers.add(free_port())
-        outbound, control, self.metrics, upstream, echo, dead = numbers
+        outbound, control, self.metrics, upstream, echo, dead = free_ports(6)
         self.ports = Ports(outbound, control, upstream, echo, dead)
         self.room = room_for(folder, "sidecar")
         self.config = self.room / "waterclock.yaml"
         self._behind = room_for(folder, "upstream")
-        self._program = str(program)
+        self._program = str(program(soak.build))
 
     def write_policy(self) -> None:
         """Write the policy, another one after each reload."""

@@ -1,4 +1,4 @@
-"""What is promised of the sidecar's memory: the targets that `growth` and `streams` judge."""
+"""What is promised of the sidecar's memory, and of those who are served meanwhile. `comparison`, `growth` and `streams` judge it."""
 
 from __future__ import annotations
 
