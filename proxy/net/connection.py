@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Final, Protocol, cast
 
 from proxy.core.target import Origin
-from proxy.net.reset import end_with_reset
+from proxy.net.reset import GONE, end_with_reset
 from proxy.wire.events import END, Event
 from proxy.wire.faults import fault
 from proxy.wire.parser import ResponseParser
@@ -169,7 +169,10 @@ class UpstreamConnection:
             if sock is None:
                 return False
             poll = select.poll()
-            poll.register(sock.fileno(), select.POLLIN)
+            try:
+                poll.register(sock.fileno(), select.POLLIN)
+            except GONE:
+                return True
             self._poll = poll.poll
         return bool(self._poll(0))
 
@@ -189,7 +192,7 @@ class UpstreamConnection:
         if self._second is None and transport is not None and transport.get_extra_info("sslcontext") is None:
             sock = transport.get_extra_info("socket")
             if sock is not None:
-                with suppress(OSError):  # no descriptor is left: then this connection does without
+                with suppress(*GONE):  # no descriptor is left: then this connection does without
                     self._second = socket.socket(fileno=os.dup(sock.fileno()))
 
     @property
@@ -202,7 +205,7 @@ class UpstreamConnection:
             return True
         try:
             return fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, b"\0\0\0\0") == b"\0\0\0\0"
-        except OSError:
+        except GONE:
             return False
 
     def listen(self, sink: Sink) -> None:

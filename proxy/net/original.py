@@ -8,6 +8,7 @@ import sys
 from typing import Any, Final, Protocol
 
 from proxy.net.own import unmapped
+from proxy.net.reset import GONE
 
 _ORIGINAL_DST: Final = (
     80  # SO_ORIGINAL_DST and IP6T_SO_ORIGINAL_DST: linux/netfilter_ipv4.h, netfilter_ipv6/ip6_tables.h
@@ -39,7 +40,7 @@ def original_destination(sock: SocketLike) -> tuple[str, int] | None:
         name: tuple[str, int] = sock.getsockname()[:2]
         own = (unmapped(name[0]).partition("%")[0], name[1])
         there, zone = _ipv6(sock) if ":" in own[0] else _ipv4(sock)
-    except (OSError, struct.error):
+    except (*GONE, struct.error):
         return None
     if there == own:
         return None

@@ -13,6 +13,9 @@ from contextlib import suppress
 from typing import Any, Final
 
 _AT_ONCE: Final = struct.pack("ii", 1, 0)
+GONE: Final = (OSError, ValueError)
+"""What asking something of a socket raises that is gone: uvloop closes it before it says so, and shows a descriptor of -1 from
+then on, which Python refuses as a bad value."""
 _TCP_CLOSE: Final = 7  # linux/tcp_states.h; the first byte of struct tcp_info
 
 
@@ -20,7 +23,7 @@ def end_with_reset(transport: asyncio.Transport) -> None:
     """Let a transport end with a RST, however it is closed: `close` still hands over first what was sent."""
     sock = transport.get_extra_info("socket")
     if sock is not None:
-        with suppress(OSError):  # the other side has gone already
+        with suppress(*GONE):  # the other side has, and the socket perhaps
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
 
 
@@ -31,5 +34,5 @@ def was_reset(sock: Any) -> bool:
         return False
     try:
         return bool(sock.getsockopt(socket.IPPROTO_TCP, option, 1)[0] == _TCP_CLOSE)
-    except OSError:
+    except GONE:
         return True

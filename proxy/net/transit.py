@@ -6,6 +6,7 @@ import socket
 import struct
 
 from proxy.core.units import MICROSECOND
+from proxy.net.reset import GONE
 
 _SMOOTHED_RTT = 68  # where tcpi_rtt stands in struct tcp_info (linux/tcp.h): microseconds, smoothed
 
@@ -17,7 +18,7 @@ def half_round_trip(sock: socket.socket | None) -> int:
         return 0
     try:
         info = sock.getsockopt(socket.IPPROTO_TCP, option, _SMOOTHED_RTT + 4)
-    except OSError:
+    except GONE:
         return 0
     if len(info) < _SMOOTHED_RTT + 4:
         return 0

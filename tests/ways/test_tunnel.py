@@ -13,7 +13,7 @@ from tests.support.behaviours import answer
 from tests.support.callers import Caller, call, render
 from tests.support.sidecar import Sidecar
 from tests.support.upstream import Upstream
-from tests.support.waiting import now_ms
+from tests.support.waiting import eventually, now_ms
 from tests.ways.names import Names
 from tests.ways.nobody import nobody_at
 from tests.ways.tunnels import Tunnel, echo
@@ -178,6 +178,7 @@ def test_content_on_a_connect(sidecar: Sidecar) -> None:
             )
         with Tunnel(sidecar, upstream.authority, {"Content-Length": 0}) as tunnel:
             assert tunnel.status == 200
+        eventually(lambda: upstream.connections, what="the upstream accepts")
         assert len(upstream.connections) == 1
 
 
