@@ -469,3 +469,16 @@ def test_an_answer_that_was_joined() -> None:
         told = Told(ask(2, key="a"), answered(2, fields=given))
         evidence = Evidence([Told(ask(1, key="a"), answered(1)), told], Account(account(1, *WHOLE)))
         assert bool(nobody_elses(evidence).findings) is not holds
+
+
+def test_what_was_given_up_between_two_attempts_has_the_status_of_what_was_sent() -> None:
+    """424 is for a call that was refused; one of which something was sent has failed by itself, whatever keeps it from going on."""
+    failed = said(
+        "upstream_failed", effect="uncertain", retry="never", reason="dead_lettered", phase="sending"
+    )
+    for method, status in (("PUT", 502), ("POST", 424)):
+        call = Told(ask(method=method), own(1, failed, status))
+        assert not agrees(one(call, account(1, "touched"), record(1, failed, status))).findings
+    refused = REFUSED.replace("unresolved_write", "dead_lettered")
+    repeated = one(Told(ask(), own(1, refused, 502)), [], record(1, refused, 502))
+    assert agrees(repeated).findings

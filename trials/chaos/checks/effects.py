@@ -167,8 +167,10 @@ def _judge_own(look: Look, told: Told, said: Mapping[str, Any]) -> None:
     status, retry, again = told.heard.status, said.get("retry"), told.heard.fields.get("x-should-retry")
     words = f"own answer: status {status}, {said}, x-should-retry {again}"
     expected = _STATUSES.get((outcome, effect, kind))
-    if said.get("reason") in ("unresolved_write", "dead_lettered"):
-        expected = {424}
+    if outcome == "refused" and said.get("reason") in ("unresolved_write", "dead_lettered"):
+        expected = {
+            424
+        }  # a call that had been sent, and whose unit was given up before its next attempt, has failed by itself
     elif outcome == "refused":
         expected = {403, 503} if said.get("reason") in ("journal_unavailable", "shutting_down") else {403}
     elif outcome == "deadline_exceeded" and effect == "none" and kind != "read":
