@@ -9,15 +9,17 @@ import argparse
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from bench import report
+from bench.builds import BUILDS, COMPILED, PURE
 from bench.machine import machine, warnings
 from bench.procs import Cores, Failed, Missing, progress
 from bench.report import Table
+from bench.targets import Verdict
 
 
 def add_output(parser: argparse.ArgumentParser, results: Path, check: str = "a promise is missed") -> None:
@@ -52,6 +54,30 @@ def measuring() -> Iterator[None]:
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+class _Named(Protocol):
+    """A row of a table, by whose it is."""
+
+    @property
+    def name(self) -> str: ...
+
+
+_Row = TypeVar("_Row", bound=_Named)
+
+
+def judged(
+    rows: Sequence[_Row], names: Collection[str], verdicts: Callable[[list[_Row]], list[Verdict]]
+) -> tuple[list[Verdict], list[Table]]:
+    """Return what a build of the sidecar must reach, and the table of it: the compiled one where it was measured.
+
+    Neither where none of `names` is a build.
+    """
+    if not set(names) & set(BUILDS):
+        return [], []
+    build = COMPILED if any(row.name == COMPILED for row in rows) else PURE
+    found = verdicts([row for row in rows if row.name == build])
+    return found, [report.must_reach(f"What {build} must reach", found)]
 
 
 def concluded(

@@ -211,12 +211,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     with part.measuring():
         names = chosen(arguments.peers, PEERS, SHORT_PEERS if arguments.short else None)
         points, gaps = grow(steps, names, setting, cores)
-    found = []
-    shown = [table(points, [*_notes(steps, setting, short=arguments.short), *gaps])]
-    if set(names) & set(BUILDS):
-        judged = COMPILED if any(point.name == COMPILED for point in points) else PURE
-        found = promises([point for point in points if point.name == judged])
-        shown.append(report.must_reach(f"What {judged} must reach", found))
+    found, reached = part.judged(points, names, promises)
+    shown = [table(points, [*_notes(steps, setting, short=arguments.short), *gaps]), *reached]
     whole = {
         "machine": about,
         "day": datetime.now(tz=UTC).date().isoformat(),

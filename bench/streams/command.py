@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench import part, report
-from bench.builds import BUILDS, COMPILED, PURE
+from bench.builds import BUILDS, COMPILED
 from bench.machine import versions
 from bench.peers.bare_aiohttp import BareAiohttp
 from bench.peers.base import SETTLE, Peer, Site, chosen, largest, room_for
@@ -219,12 +219,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     with part.measuring():
         names = chosen(arguments.peers, PEERS, SHORT_PEERS if arguments.short else None)
         rows = streams(setting, names, cores)
-    found = []
-    shown = [table(rows, setting.every, _notes(setting))]
-    if set(names) & set(BUILDS):
-        judged = COMPILED if any(row.name == COMPILED for row in rows) else PURE
-        found = promises([row for row in rows if row.name == judged])
-        shown.append(report.must_reach(f"What {judged} must reach", found))
+    found, reached = part.judged(rows, names, promises)
+    shown = [table(rows, setting.every, _notes(setting)), *reached]
     whole = {
         "machine": about,
         "versions": versions(),

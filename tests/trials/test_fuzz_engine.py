@@ -29,6 +29,7 @@ from proxy.wire.events import END, Event, WireFault
 from proxy.wire.eventstream import EventBoundary
 from proxy.wire.parser import RequestParser, ResponseParser
 from proxy.wire.sniff import Sniffed
+from tests.wire import feeding
 from trials.fuzz import corpus, growing, guided, workers
 from trials.fuzz.command import main
 from trials.fuzz.engine import Report, TooSlow, bounded, run, signature_of
@@ -40,8 +41,6 @@ from trials.fuzz.targets import (
     config,
     headers,
     redis,
-    requests,
-    responses,
     sniff,
     steplog,
 )
@@ -55,11 +54,11 @@ def _a_space_before_the_colon(patch: Patch) -> None:
         def feed(self, data: bytes) -> list[Event]:
             return super().feed(data.replace(b" :", b":"))
 
-    patch.setattr(requests, "RequestParser", Kind)
+    patch.setattr(feeding, "RequestParser", Kind)
 
 
 def _always_reusable(patch: Patch) -> None:
-    patch.setattr(responses, "ResponseParser", type("Kind", (ResponseParser,), {"reusable": True}))
+    patch.setattr(feeding, "ResponseParser", type("Kind", (ResponseParser,), {"reusable": True}))
 
 
 def _a_cut_body_is_whole(patch: Patch) -> None:

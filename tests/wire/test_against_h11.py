@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.wire.events import END, Event, Framing, RequestHead, ResponseHead, Trailers, WireFault
+from tests.support.opinion import Opinion
 from tests.wire.feeding import pieces, read_requests, read_response
 
 
@@ -95,37 +96,6 @@ REQUEST_LINES = st.builds(lambda *words: b" ".join(words), METHODS, TARGETS, VER
 STATUS_LINES = st.builds(
     lambda version, status, reason: version + b" " + status + reason, VERSIONS, STATUSES, REASONS
 )
-
-
-class Opinion:
-    """What h11 made of one message: None for a part that it did not come to."""
-
-    def __init__(self, connection: h11.Connection, wire: bytes, *, eof: bool) -> None:
-        self.head: h11.Request | h11.Response | None = None
-        self.body = b""
-        self.trailers: list[tuple[bytes, bytes]] = []
-        self.ended = False
-        self.refused = False
-        try:
-            connection.receive_data(wire)
-            if eof:
-                connection.receive_data(b"")
-            self._read(connection)
-        except h11.RemoteProtocolError:
-            self.refused = True
-
-    def _read(self, connection: h11.Connection) -> None:
-        while not self.ended:
-            event = connection.next_event()
-            if isinstance(event, h11.Request | h11.Response):
-                self.head = event
-            elif isinstance(event, h11.Data):
-                self.body += bytes(event.data)
-            elif isinstance(event, h11.EndOfMessage):
-                self.trailers = list(event.headers)
-                self.ended = True
-            else:
-                return
 
 
 def until_end(events: list[Event]) -> tuple[list[Event], bool]:

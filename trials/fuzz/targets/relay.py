@@ -24,8 +24,8 @@ from proxy.wire.parser import RequestParser
 from tests.dataplane.entrance import inbound
 from tests.dataplane.laddered import LADDER, laddered
 from tests.dataplane.world import FakeClient, FakeUpstream, World
+from tests.support.opinion import Opinion, of_request, of_response
 from trials.fuzz.target import Seen, Target, hold
-from trials.fuzz.targets._opinion import Opinion, of_request, of_response
 
 BETWEEN: Final = b"\n=====\n"
 REDIRECTED: Final = b"@redirected\n"

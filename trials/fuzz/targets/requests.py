@@ -24,11 +24,10 @@ from typing import Final
 import h11
 
 from proxy.wire.events import END, Event, Field, RequestHead, Trailers, Upgraded, WireFault
-from proxy.wire.parser import RequestParser
-from tests.wire.feeding import joined
+from tests.support.opinion import Opinion, of_request
+from tests.wire.feeding import read_requests
 from trials.fuzz.target import Seen, Target, hold
 from trials.fuzz.targets._cuts import cuts
-from trials.fuzz.targets._opinion import Opinion, of_request
 
 _LONG_SIZE: Final = re.compile(rb"\n0+[0-9a-fA-F]*")
 _H11_DIGITS: Final = 20
@@ -45,21 +44,10 @@ def check(data: bytes) -> Seen:
 
 
 def _read(feeds: Sequence[bytes]) -> list[Event]:
-    """All that a parser says. What comes after another protocol has begun belongs to that."""
-    parser = RequestParser()
-    events: list[Event] = []
-    for data in feeds:
-        if events and isinstance(events[-1], Upgraded):
-            events[-1] = Upgraded(events[-1].rest + data)
-            continue
-        said = parser.feed(data)
-        hold(
-            not said or not any(isinstance(event, WireFault) for event in [*events, *said[:-1]]),
-            "nothing-after-a-fault",
-            [*events, *said],
-        )
-        events += said
-    return joined(events)
+    """All that a parser says, of which a fault is the last."""
+    events = read_requests(feeds)
+    hold(not any(isinstance(event, WireFault) for event in events[:-1]), "nothing-after-a-fault", events)
+    return events
 
 
 def _same(whole: list[Event], parts: list[Event]) -> bool:

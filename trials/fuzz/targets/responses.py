@@ -22,11 +22,10 @@ from typing import Final
 import h11
 
 from proxy.wire.events import END, Event, Field, Framing, ResponseHead, Trailers, Upgraded, WireFault
-from proxy.wire.parser import ResponseParser
-from tests.wire.feeding import joined
+from tests.support.opinion import Opinion, of_response
+from tests.wire.feeding import read_response
 from trials.fuzz.target import Seen, Target, hold
 from trials.fuzz.targets._cuts import cuts
-from trials.fuzz.targets._opinion import Opinion, of_response
 
 _METHODS: Final = ("GET", "HEAD", "CONNECT")
 _LONG_SIZE: Final = re.compile(rb"\n0+[0-9a-fA-F]*")
@@ -46,9 +45,9 @@ def check(data: bytes) -> Seen:
     pieces = cuts(data)
     for method in _METHODS:
         for eof in (False, True):
-            whole, reusable = _read(method, [data], eof=eof)
+            whole, reusable = read_response(method, [data], eof=eof)
             for feeds in pieces:
-                parts, again = _read(method, feeds, eof=eof)
+                parts, again = read_response(method, feeds, eof=eof)
                 hold(_same(whole, parts), "same-events-however-cut", method, whole, parts)
                 hold(
                     reusable is again or _line_ends(whole),
@@ -63,21 +62,6 @@ def check(data: bytes) -> Seen:
             seen |= _compare(method, data, whole, reusable, eof=eof)
             seen |= {f"{method} {_kind(event)}" for event in whole}
     return seen
-
-
-def _read(method: str, feeds: list[bytes], *, eof: bool) -> tuple[list[Event], bool]:
-    """All that a parser says of the answer, and whether the connection may be used again."""
-    parser = ResponseParser()
-    parser.start(method)
-    events: list[Event] = []
-    for data in feeds:
-        if events and isinstance(events[-1], Upgraded):
-            events[-1] = Upgraded(events[-1].rest + data)
-        else:
-            events += parser.feed(data)
-    if eof:
-        events += parser.eof()
-    return joined(events), parser.reusable
 
 
 def _same(whole: list[Event], parts: list[Event]) -> bool:
