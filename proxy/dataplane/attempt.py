@@ -47,7 +47,7 @@ class Attempts(Exchange):
             return
         if self.case.subscription:
             self._count_attempt(now)
-            self.open()
+            self.open(now)
             return
         if self.unit_id is None and self.kind is not Kind.WRITE:
             self.know_unit()
@@ -65,15 +65,14 @@ class Attempts(Exchange):
             self.note(Happening.ENQUEUED, now)
             self._set_alarm()
             if not self.enforced:
-                self.on_lease(self.plane.turns.insist(task, now))
+                self.on_lease(self.plane.turns.insist(task, now), now)
         elif isinstance(answer, Shed):
             self._shed(task, answer, now)
         else:
-            self.on_lease(answer)
+            self.on_lease(answer, now)
 
-    def on_lease(self, lease: Lease) -> None:
+    def on_lease(self, lease: Lease, now: int) -> None:
         """Start."""
-        now = self.plane.clock()
         self.lease = lease
         waited = self.task is not None
         if waited:
@@ -84,28 +83,27 @@ class Attempts(Exchange):
             self.note(Happening.GRANTED, now)
         if waited and (self._out_of_time(now) or self._given_up(now) or not self._still_clear()):
             return
-        self.proceed()
+        self.proceed(now)
 
     def _still_clear(self) -> bool:
         """Look again whether a write repeats one that is unresolved: much can have happened while it waited."""
         write = self._write
         return write is None or write.intent is not None or write.clear()
 
-    def proceed(self) -> None:
+    def proceed(self, now: int) -> None:
         """Do what comes before an attempt: for a write, see to its record. Then `go`."""
         raise NotImplementedError
 
-    def go(self) -> None:
+    def go(self, now: int) -> None:
         """Begin an attempt: all that must be done before its first byte is done."""
-        now = self.plane.clock()
         if self._out_of_time(now):
             return
         if self.tries and self._tries_of_rung:
             self.plane.observer.retried(self.case.route.name)
         self._begin_attempt(now)
-        self.open()
+        self.open(now)
 
-    def open(self) -> None:
+    def open(self, now: int) -> None:
         """Get a connection."""
         raise NotImplementedError
 
@@ -113,7 +111,7 @@ class Attempts(Exchange):
         """Turn the call away, and say when it may come again."""
         if not self.enforced:
             self.would = self.would or Would.SHED
-            self.on_lease(self.plane.turns.insist(task, now))
+            self.on_lease(self.plane.turns.insist(task, now), now)
             return
         self._answer(Outcome.SHED, shed.reason, shed.detail, now, wait=shed.wait)
 
@@ -384,7 +382,7 @@ class Attempts(Exchange):
             self._leave_upstream(Reason.DEAD_LETTERED, linger=False)
             self._answer(self.for_all_attempts(Outcome.REFUSED), Reason.DEAD_LETTERED, _OVERTAKEN, now)
         elif self._still_clear():
-            self.proceed()
+            self.proceed(now)
 
     def begin_anew(self, now: int) -> None:
         """Begin another attempt at once, in place of one that met a connection which had ended."""

@@ -101,14 +101,14 @@ class Call(Upload):
         else:
             self.admit()
 
-    def proceed(self) -> None:
+    def proceed(self, now: int) -> None:
         """Begin an attempt: a write's, once its intent is on disk."""
         if self._write is not None and self.kind is Kind.WRITE:
-            self._write.declare()
+            self._write.declare(now)
         elif self.descent is not None:
-            self.go_as_fits()
+            self.go_as_fits(now)
         else:
-            self.go()
+            self.go(now)
 
     def refuse(self, reason: Reason, detail: str) -> None:
         """End the call before anything of it was sent."""
@@ -117,9 +117,8 @@ class Call(Upload):
 
     # -- open and send ---------------------------------------------------------------------------------------------
 
-    def open(self) -> None:
+    def open(self, now: int) -> None:
         """Get a connection: at once, or when the pool has one."""
-        now = self.plane.clock()
         if self._out_of_time(now):
             return
         origin = self.case.target.origin

@@ -121,7 +121,7 @@ class Entry(Call):
 
     def start(self) -> None:
         """Go on to the app at once: admission is for the steps."""
-        self.open()
+        self.open(self.plane.clock())
 
     def _enter(self, budget: Budget) -> None:
         """Count among the budget's entry requests. What an earlier one left undone is being done again."""

@@ -15,8 +15,8 @@ from proxy.core.units import whole_ms
 from proxy.net.connection import UpstreamConnection
 from proxy.net.parent import authorization
 from proxy.wire.events import Framing
-from proxy.wire.fields import HOP_BY_HOP, dropped, via
-from proxy.wire.render import line, lines, request_head
+from proxy.wire.fields import HOP_BY_HOP, dropped
+from proxy.wire.render import line, lines, request_head, via
 
 if TYPE_CHECKING:
     from proxy.dataplane.step import Step
@@ -38,15 +38,15 @@ def onward_head(
     if it came in chunks.
     """
     head, target = step.head, step.case.target
-    passed = lines(head.fields, dropped(head, _DROPPED | without if without else _DROPPED))
-    rendered = list(budget_lines)
+    made = lines(head.fields, dropped(head, _DROPPED | without if without else _DROPPED))
+    made += budget_lines
     if head.framing is Framing.CHUNKED and chunked:
-        rendered.append(b"Transfer-Encoding: chunked\r\n")
+        made.append(b"Transfer-Encoding: chunked\r\n")
     if head.upgrade is not None:
-        rendered.append(b"Connection: Upgrade\r\n")
-        rendered.append(line(b"Upgrade", head.upgrade))
-    rendered.append(via(head, step.plane.via))
-    return plain_head(step.policy, connection, head.method, target, passed, rendered)
+        made.append(b"Connection: Upgrade\r\n")
+        made.append(line(b"Upgrade", head.upgrade))
+    made.append(via(head, step.plane.via))
+    return plain_head(step.policy, connection, head.method, target, made)
 
 
 def plain_head(
@@ -54,21 +54,20 @@ def plain_head(
     connection: UpstreamConnection,
     method: str,
     target: Target,
-    passed: list[bytes],
-    rendered: list[bytes],
+    made: list[bytes],
 ) -> bytes:
     """Return a request head for a target, in the form that its connection takes: to the tool, or to a parent proxy.
 
-    `passed`: the lines that are passed on, as `wire.render.lines` has made them; `rendered`: those of our own behind them.
+    `made`: its field lines but `Host`, looked over where they were made (`wire.render`).
     """
     host = target.host or target.authority
     if not connection.via_parent:
-        return request_head(method, target.path, rendered, passed, host)
+        return request_head(method, target.path, (), made, host)
     parent = policy.connections.proxy
     credentials = authorization(parent) if parent is not None else None
     if credentials is not None:
-        rendered.append(line(b"Proxy-Authorization", credentials.encode()))
-    return request_head(method, target.url, rendered, passed, host)
+        made = [*made, line(b"Proxy-Authorization", credentials.encode())]
+    return request_head(method, target.url, (), made, host)
 
 
 def budget_lines(step: Step, connection: UpstreamConnection, now: int) -> list[bytes]:

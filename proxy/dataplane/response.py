@@ -23,8 +23,8 @@ from proxy.degrade.endings.recognise import boundary_for
 from proxy.wire.boundary import Boundary
 from proxy.wire.events import Field, Framing, RequestHead, ResponseHead
 from proxy.wire.eventstream import EventBoundary, read_as_it_comes
-from proxy.wire.fields import dropped, via
-from proxy.wire.render import LAST_CHUNK, chunk, last_chunk_with, line, lines, response_head
+from proxy.wire.fields import dropped
+from proxy.wire.render import LAST_CHUNK, chunk, last_chunk_with, line, lines, response_head, via
 
 KEPT_BYTES: Final = 65_536
 """How much of a late answer's body is kept with the record."""
@@ -199,17 +199,18 @@ class ResponseSide:
         self.head_sent = True
         made = lines(head.fields, dropped(head))
         made += annotated
-        rendered = [line(name.title(), value) for name, value in self._verdict] if self._verdict else []
+        if self._verdict:
+            made += [line(name.title(), value) for name, value in self._verdict]
         if self._chunked:
-            rendered.append(b"Transfer-Encoding: chunked\r\n")
+            made.append(b"Transfer-Encoding: chunked\r\n")
         if close:
-            rendered.append(b"Connection: close\r\n")
+            made.append(b"Connection: close\r\n")
         elif self._request.minor == 0:
-            rendered.append(b"Connection: keep-alive\r\n")
+            made.append(b"Connection: keep-alive\r\n")
         if head.status == 101:
-            rendered += [b"Connection: Upgrade\r\n", line(b"Upgrade", head.get(b"upgrade") or b"")]
-        rendered.append(via(head, pseudonym))
-        return response_head(head.status, head.reason, rendered, made)
+            made += [b"Connection: Upgrade\r\n", line(b"Upgrade", head.get(b"upgrade") or b"")]
+        made.append(via(head, pseudonym))
+        return response_head(head.status, head.reason, (), made)
 
     def ending(self, payload: bytes) -> bytes:
         """Return the end of a stream that is cut, in its own form, or nothing where it has none.

@@ -178,12 +178,12 @@ class Rungs(Answered):
         if self.lease is None:
             self.admit()
         else:
-            self.go()
+            self.go(now)
         return None
 
-    def go_as_fits(self) -> None:
+    def go_as_fits(self, now: int) -> None:
         """Begin an attempt, on the rung that fits by now: the call may have waited."""
-        descent, now = self.descent, self.plane.clock()
+        descent = self.descent
         if descent is not None and self.enforced and self.case.route.ladder and not self.overdue(now):
             choice = choose(
                 self.case.route.ladder, self._needs(now), self._left_now(now), start=descent.level
@@ -191,7 +191,7 @@ class Rungs(Answered):
             if choice is None or choice.level != descent.level:
                 self._descend(descent.level, Why.TIME, now)
                 return
-        self.go()
+        self.go(now)
 
     # -- the cache -------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from proxy.core.admission import Lease, Scheduler, Shed, Task
 class Waiting(Protocol):
     """A call that waits for its turn."""
 
-    def on_lease(self, lease: Lease) -> None:
+    def on_lease(self, lease: Lease, now: int) -> None:
         """Take the lease: it is the call's until it is handed back."""
 
 
@@ -74,6 +74,6 @@ class Turns:
                 if call is None:
                     self._granted.extend(self._scheduler.release(lease, self._clock()))
                 else:
-                    call.on_lease(lease)
+                    call.on_lease(lease, self._clock())
         finally:
             self._handing = False

@@ -25,8 +25,8 @@ from proxy.dataplane.onward import plain_head
 from proxy.net.ask import Answer, Ask, Failure, Question
 from proxy.net.connection import UpstreamConnection
 from proxy.wire.events import RequestHead
-from proxy.wire.fields import dropped
-from proxy.wire.render import lines
+from proxy.wire.fields import HOP_BY_HOP, dropped
+from proxy.wire.render import line, lines
 
 if TYPE_CHECKING:
     from proxy.dataplane.plane import Plane
@@ -78,7 +78,7 @@ class Verifier:
         if route.upstream is not None:
             path = route.upstream.path + path
         carried = _who_asks(head, route) if head is not None else []
-        carried += [b"Accept-Encoding: identity\r\n", b"Via: 1.1 %b\r\n" % self._plane.via]
+        carried += [b"Accept-Encoding: identity\r\n", line(b"Via", b"1.1 " + self._plane.via)]
         inquiry = Inquiry(self, self._plane, record.id, route, target._replace(path=path), carried)
         self._watched[record.id] = inquiry
         inquiry.ask_in(0)
@@ -193,7 +193,7 @@ class Inquiry:
         """Return the question in the form that its connection takes."""
         verify = self._route.verify
         assert verify is not None
-        return plain_head(self._plane.policy, connection, verify.method, self._target, self._carried, [])
+        return plain_head(self._plane.policy, connection, verify.method, self._target, self._carried)
 
     def _heard(self, answer: Answer | Failure) -> None:
         """Take the answer, or that there is none."""
@@ -252,7 +252,7 @@ def _who_asks(head: RequestHead, route: Route) -> list[bytes]:
 
     Nothing of its body, and not its key: some servers answer for a key whatever they have once answered under it.
     """
-    left_out = dropped(head, _OF_THE_WRITE | {b"idempotency-key", route.idempotency.header})
+    left_out = dropped(head, HOP_BY_HOP | _OF_THE_WRITE | {b"idempotency-key", route.idempotency.header})
     kept = [field for field in head.fields if not field[0].startswith(_FAMILIES_OF_THE_WRITE)]
     return lines(kept, left_out)
 

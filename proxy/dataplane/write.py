@@ -248,11 +248,11 @@ class WriteSide:
         )
         return True
 
-    def declare(self) -> None:
+    def declare(self, now: int) -> None:
         """Put the intent on disk, unless an earlier attempt was sent under it, and begin an attempt once it is there."""
         call = self._call
         if self.intent is not None:
-            call.go()
+            call.go(now)
             return
         target, limits = call.case.target, call.case.limits
         budget = call.case.budget
@@ -268,7 +268,7 @@ class WriteSide:
             step=call.number,
             key=limits.key,
             fingerprint=call.fingerprint,
-            attempts=call.made(call.plane.clock()) + 1,
+            attempts=call.made(now) + 1,
         )
         self.intent = Intent(call.plane, record)
         self.intent.declare(self._declared)
@@ -290,4 +290,4 @@ class WriteSide:
                 # It goes on without a record, also of what comes of it.
                 self._unkept = self.intent.record if self.intent is not None else None
                 self.intent = None
-            call.go()
+            call.go(call.plane.clock())

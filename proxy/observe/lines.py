@@ -29,6 +29,8 @@ _SMALL: Final[tuple[str, ...]] = tuple([str(number) for number in range(1024)])
 _THOUSANDTHS: Final[tuple[str, ...]] = tuple([f".{number:03d}" for number in range(1000)])
 
 _quoted: Final[dict[str | None, str]] = {}
+_targets: Final[dict[str, str]] = {}
+_LONGEST_TARGET: Final = 256  # of those that are remembered
 _places: Final[dict[tuple[str | None, ...], str]] = {}
 _endings: Final[dict[tuple[str | None, ...], str]] = {}
 
@@ -46,7 +48,7 @@ def step_line(record: StepRecord, time: str) -> str:
     plain = record.rung is None and record.cache is None and record.carried_ms is None
     return (
         f'{{"time":"{time}","record":{id},"budget_id":{budget},"step":{_whole(record.step)},{of_place},'
-        f'"target":{quote(record.target)},"kind":{_word(record.kind)},"unit":{_text(record.unit)},'
+        f'"target":{_targets.get(record.target) or _target(record.target)},"kind":{_word(record.kind)},"unit":{_text(record.unit)},'
         f'"attempt":{_whole(record.attempt)},"depth":{_whole(record.depth)},'
         f'"started_ms":{_span(record.started_ms)},"remaining_ms":{_span_or_null(record.remaining_ms)},'
         f'"allowed_ms":{_span_or_null(record.allowed_ms)},"waited_ms":{_span(record.waited_ms)},'
@@ -66,6 +68,16 @@ def _word(word: str | None) -> str:
         if len(_quoted) >= _REMEMBERED:
             _quoted.clear()
         text = _quoted[word] = _text(word)
+    return text
+
+
+def _target(target: str) -> str:
+    """Return a target as JSON; it has no query. Bounded like `_word`."""
+    text = quote(target)
+    if len(text) <= _LONGEST_TARGET:
+        if len(_targets) >= _REMEMBERED:
+            _targets.clear()
+        _targets[target] = text
     return text
 
 

@@ -38,6 +38,15 @@ _BY_REASON: Final[dict[str, Family]] = {
 }
 
 
+class _Count:
+    """How many steps there were of one kind, with one end."""
+
+    __slots__ = ("steps",)
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+
 class _Route:
     """What is summed up for one route.
 
@@ -80,7 +89,7 @@ class Metrics:
 
     def __init__(self) -> None:
         """Begin at zero, with no source."""
-        self._steps: dict[_Key, int] = {}
+        self._steps: dict[_Key, _Count] = {}
         self._routes: dict[str, _Route] = {}
         self._route_names = Words(MOST_ROUTES)
         self._reasons = Words(_MOST_WORDS)
@@ -109,11 +118,8 @@ class Metrics:
     def step(self, record: StepRecord) -> None:
         """Count a step."""
         key = (record.route, record.kind, record.outcome, record.effect, record.reason, record.would)
-        count = self._steps.get(key)
-        if count is None:
-            key = self._bounded(key)
-            count = self._steps.get(key, 0)
-        self._steps[key] = count + 1
+        count = self._steps.get(key) or self._steps.setdefault(self._bounded(key), _Count())
+        count.steps += 1
         route = self._routes.get(record.route) or self._route(record.route)
         route.waits.add(record.waited_ms)
         if record.tries and not record.queued_ms:
@@ -241,7 +247,8 @@ class Metrics:
             values = found[family]
             values[labels] = values.get(labels, 0) + count
 
-        for (route, kind, outcome, effect, reason, would), count in self._steps.items():
+        for (route, kind, outcome, effect, reason, would), counted in self._steps.items():
+            count = counted.steps
             add(families.STEPS, (route, kind, outcome, effect), count)
             if outcome in _BY_REASON:
                 add(_BY_REASON[outcome], (route, reason or "unknown"), count)

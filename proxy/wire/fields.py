@@ -1,4 +1,4 @@
-"""Which header fields end at this hop, and the one that every hop adds.
+"""Which header fields end at this hop, and whether a message has passed it before.
 
 RFC 9110 §7.6.1: a proxy removes the fields that are meant for it alone: those that Connection names, and some that are
 known to be such without being named. What is left is passed on as it came.
@@ -7,7 +7,6 @@ known to be such without being named. What is left is passed on as it came.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Final
 
 from proxy.wire.events import Field, RequestHead, ResponseHead
@@ -74,9 +73,6 @@ _END_TO_END: Final = frozenset(
 )
 _END_TO_END_FAMILIES: Final = (b"budget-", b"content-", b"x-forwarded-", b"access-control-", b"sec-")
 
-# Options of Connection that name no field.
-_NO_FIELDS: Final = frozenset({b"close"})
-
 # What RFC 9110 §6.5.1 keeps out of trailers: a recipient that merges them into the head must not be led to another
 # framing, route, identity, or reading of the content.
 _NEVER_TRAILERS: Final = HOP_BY_HOP | {
@@ -100,20 +96,13 @@ _NEVER_TRAILERS: Final = HOP_BY_HOP | {
 }
 
 
-def dropped(head: RequestHead | ResponseHead, extra: frozenset[bytes] = frozenset()) -> frozenset[bytes]:
-    """Give the lower-case names of the fields that are not passed on: hop-by-hop, named by Connection, and `extra`."""
-    usual = _with_hop_by_hop(extra) if extra else HOP_BY_HOP
-    if not head.options or head.options <= usual or head.options == _NO_FIELDS:
-        return usual
-    return usual | {name for name in head.options if not _is_end_to_end(name)}
-
-
-def via(head: RequestHead | ResponseHead, pseudonym: bytes) -> bytes:
-    """Give the line by which this hop says that a message passed it, and in which version it came (RFC 9110 §7.6.3).
-
-    It goes behind the Via lines that the message has: together they are one list.
-    """
-    return b"Via: 1.%d %b\r\n" % (head.minor, pseudonym)
+def dropped(head: RequestHead | ResponseHead, always: frozenset[bytes] = HOP_BY_HOP) -> frozenset[bytes]:
+    """Give the lower-case names of the fields that are not passed on: `always`, which has `HOP_BY_HOP` in it, and those that Connection names."""
+    options = head.options
+    if not options or (len(options) == 1 and (b"keep-alive" in options or b"close" in options)):
+        return always
+    named = {name for name in options if name not in always and not _is_end_to_end(name)}
+    return always | named if named else always
 
 
 def has_passed(head: RequestHead, pseudonym: bytes) -> bool:
@@ -127,11 +116,6 @@ def relayed_trailers(fields: Iterable[Field]) -> list[Field]:
     return [
         field for field in fields if field[0] not in _NEVER_TRAILERS and not field[0].startswith(b"budget-")
     ]
-
-
-@lru_cache(maxsize=64)
-def _with_hop_by_hop(extra: frozenset[bytes]) -> frozenset[bytes]:
-    return HOP_BY_HOP | extra
 
 
 def _is_end_to_end(name: bytes) -> bool:

@@ -6,7 +6,6 @@ fault, so the two never differ about where a message ends. Fields are given as a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final, TypeAlias
 
 from proxy.wire.events import Framing, WireFault
@@ -31,7 +30,7 @@ _USUAL_OPTIONS: Final = {
 }
 
 
-def request_framing(method: str, minor: int, index: Mapping[bytes, bytes]) -> Verdict:
+def request_framing(method: str, minor: int, index: dict[bytes, bytes]) -> Verdict:
     """Decide the framing of a request."""
     transfer_encoding = index.get(b"transfer-encoding")
     content_length = index.get(b"content-length")
@@ -53,7 +52,7 @@ def request_framing(method: str, minor: int, index: Mapping[bytes, bytes]) -> Ve
     return _NO_BODY
 
 
-def response_framing(method: str, status: int, minor: int, index: Mapping[bytes, bytes]) -> Verdict:
+def response_framing(method: str, status: int, minor: int, index: dict[bytes, bytes]) -> Verdict:
     """Decide the framing of a response to a request with this method."""
     # Step 1: these have no body, whatever their fields say.
     if status < 200 or status in (204, 304) or method == "HEAD":
@@ -96,7 +95,7 @@ def _measured(side: Side, content_length: bytes) -> Verdict:
     return _LENGTH, int(content_length)
 
 
-def connection_options(index: Mapping[bytes, bytes]) -> frozenset[bytes]:
+def connection_options(index: dict[bytes, bytes]) -> frozenset[bytes]:
     """Read the Connection field (RFC 9110 §7.6.1): a list of options, without case."""
     connection = index.get(b"connection")
     if connection is None:

@@ -7,7 +7,7 @@ far. Here is checked what a head means: its version, its Host, its framing.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from http import HTTPStatus
 from typing import Final
 
 from proxy.wire.events import Field, Framing, RequestHead, ResponseHead, WireFault
@@ -18,7 +18,10 @@ from proxy.wire.framing import connection_options, persists, request_framing, re
 # that somebody joined into one must not pass for one host.
 _HOST: Final = re.compile(rb"(?:\[[0-9A-Za-z:.%_~-]+\]|[0-9A-Za-z._~!$&'()*+;=%-]*)(?::[0-9]*)?")
 _LONGEST_HOST: Final = 512
+_MOST_HOSTS: Final = 256
+_hosts: Final[set[bytes]] = set()  # that were looked at
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+_USUAL_REASONS: Final = frozenset({status.phrase.encode() for status in HTTPStatus})
 _MINORS: Final = {"1.1": 1, "1.0": 0}
 
 
@@ -77,7 +80,7 @@ def build_response(
     if minor is None:
         return fault("response", "unsupported_version")
     # httptools lets any octet but CR and LF stand in a reason (RFC 9112 §4), NUL included.
-    if status < 100 or _CONTROL.search(reason) is not None:
+    if status < 100 or (reason not in _USUAL_REASONS and _CONTROL.search(reason) is not None):
         return fault("response", "bad_status")
     index = index_fields(fields)
     verdict = response_framing(method, status, minor, index)
@@ -98,10 +101,16 @@ def build_response(
     )
 
 
-@lru_cache(maxsize=256)
 def is_host(value: bytes) -> bool:
-    """Say whether a value can stand in a Host field. A connection asks about the same few again and again."""
-    return _HOST.fullmatch(value) is not None
+    """Say whether a value can stand in a Host field. Connections ask about the same few again and again."""
+    if value in _hosts:
+        return True
+    if _HOST.fullmatch(value) is None:
+        return False
+    if len(_hosts) >= _MOST_HOSTS:
+        _hosts.clear()
+    _hosts.add(value)
+    return True
 
 
 def index_fields(fields: list[Field]) -> dict[bytes, bytes]:

@@ -2,30 +2,40 @@
 
 Values come from the wire, where they were checked, and from the program itself, which puts names of routes, ids and
 what a client said into fields of its own. A line break among them would end the field and begin another (RFC 9110
-§5.5), so every line is looked over once before it leaves: where it is made (`line`, `lines`), or with its head.
+§5.5), so every line is looked over once before it leaves: where it is made (`line`, `lines`, `via`), or with its head.
+
+What repeats from message to message is rendered once and remembered, up to a bound: never a query, nor a line that may
+hold a secret.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
-from proxy.wire.events import Field, ResponseHead
-from proxy.wire.fields import dropped, relayed_trailers, via
-from proxy.wire.plain import REMEMBERED, may_be_remembered
+from proxy.wire.events import Field, RequestHead, ResponseHead
+from proxy.wire.fields import HOP_BY_HOP, dropped, relayed_trailers
+from proxy.wire.plain import LONGEST_REMEMBERED, REMEMBERED, may_be_remembered
 
 LAST_CHUNK: Final = b"0\r\n\r\n"
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
-_NOT_INTERIM: Final = frozenset({b"content-length"})
+_NOT_INTERIM: Final = HOP_BY_HOP | {b"content-length"}
 # As numbers: CPython takes many times as long to look for `b"\n"` in bytes.
 _NUL: Final = 0x00
 _LF: Final = 0x0A
 _CR: Final = 0x0D
 _UNSAFE: Final = "a header field may not hold CR, LF or NUL"
 
-_known: Final[dict[Any, bytes]] = {}  # by fields: the same ones pass again and again
+# Any: compiled, a tuple whose length is known is taken apart and made anew each time that it is handed on, and a key that
+# is the same object is found without a look at what is in it.
+_known: Final[dict[Any, bytes]] = {}  # field lines, by fields
+_beginnings: Final[dict[Any, bytes]] = {}  # of requests, by method, target and host
+_status_lines: Final[dict[Any, bytes]] = {}  # by status and reason
+_vias: Final[
+    dict[bytes, tuple[bytes, bytes]]
+] = {}  # for HTTP/1.0 and 1.1, by pseudonym: there is one in a process
 
 # As RFC 9110 §15 spells them; the standard library has older names for some, depending on its version.
 _REASONS: Final = {status.value: status.phrase for status in HTTPStatus} | {
@@ -49,13 +59,21 @@ def request_head(
     method: str, target: str, lines: Sequence[bytes], made: Sequence[bytes] = (), host: str | None = None
 ) -> bytes:
     """Render a request head from its field lines. `made`: those that were looked over, after `host` and before the others."""
+    words: Any = (method, target, host)
+    return _head(_beginnings.get(words) or _beginning(method, target, host), made, lines)
+
+
+def _beginning(method: str, target: str, host: str | None) -> bytes:
+    """Render the request line, and the host where it is given."""
     first = f"{method} {target} HTTP/1.1"
     if not target or first.count(" ") != 2 or not first.isascii():
         raise UnsafeLine("the method and the target of a request are one ASCII word each")
     begin = safe(first) + b"\r\n"
     if host is not None:
         begin += b"Host: %b\r\n" % safe(host)
-    return _head(begin, made, lines)
+    if "?" not in target and len(begin) <= LONGEST_REMEMBERED:
+        _remember(_beginnings, (method, target, host), begin)
+    return begin
 
 
 def response_head(
@@ -65,8 +83,16 @@ def response_head(
 
     `made`: those that were looked over, before the others.
     """
+    words: Any = (status, reason)
+    return _head(_status_lines.get(words) or _status_line(status, reason), made, lines)
+
+
+def _status_line(status: int, reason: str | None) -> bytes:
     phrase = reason_phrase(status) if reason is None else reason
-    return _head(b"HTTP/1.1 %d %b\r\n" % (status, safe(phrase)), made, lines)
+    first = b"HTTP/1.1 %d %b\r\n" % (status, safe(phrase))
+    if len(first) <= LONGEST_REMEMBERED:
+        _remember(_status_lines, (status, reason), first)
+    return first
 
 
 def interim_head(head: ResponseHead, pseudonym: bytes) -> bytes:
@@ -89,12 +115,23 @@ def safe(text: str) -> bytes:
     return octets
 
 
-def lines(fields: Sequence[Field], drop: Set[bytes]) -> list[bytes]:
+def via(head: RequestHead | ResponseHead, pseudonym: bytes) -> bytes:
+    """Render the line by which this hop says that a message passed it, and in which version it came (RFC 9110 §7.6.3).
+
+    It goes behind the Via lines that the message has: together they are one list.
+    """
+    made = _vias.get(pseudonym)
+    if made is None:
+        made = line(b"Via", b"1.0 " + pseudonym), line(b"Via", b"1.1 " + pseudonym)
+        _vias[pseudonym] = made
+    return made[head.minor]
+
+
+def lines(fields: Sequence[Field], drop: frozenset[bytes]) -> list[bytes]:
     """Render the field lines that are passed on, in their order and spelling. `Budget-*` is for this hop to say."""
     found: list[bytes] = []
-    # Any: compiled, a tuple whose length is known is taken apart and made anew each time that it is handed on.
-    each: Any
-    for each in fields:
+    every: Any = fields
+    for each in every:
         rendered = _known.get(each)
         if rendered is None:
             rendered = _passed_on(each)
@@ -103,15 +140,20 @@ def lines(fields: Sequence[Field], drop: Set[bytes]) -> list[bytes]:
     return found
 
 
-def _passed_on(field: Field) -> bytes:
+def _passed_on(field: Any) -> bytes:
     """Render a field line, or nothing where it ends here whatever else holds. It is remembered as its field is."""
-    lower, name, value = field
-    rendered = b"" if lower[:7] == b"budget-" else line(name, value)
+    lower: bytes = field[0]
+    rendered = b"" if lower[:7] == b"budget-" else line(field[1], field[2])
     if may_be_remembered(lower, len(rendered)):
-        if len(_known) >= REMEMBERED:
-            _known.clear()
-        _known[field] = rendered
+        _remember(_known, field, rendered)
     return rendered
+
+
+def _remember(known: dict[Any, bytes], words: Any, rendered: bytes) -> None:
+    """Keep what was rendered. Full, the memory starts anew: what repeats is back at once."""
+    if len(known) >= REMEMBERED:
+        known.clear()
+    known[words] = rendered
 
 
 def chunk(data: bytes) -> bytes:
@@ -126,6 +168,8 @@ def last_chunk_with(trailers: Sequence[Field], own: Sequence[bytes] = ()) -> byt
 
 def _head(first: bytes, made: Sequence[bytes], own: Sequence[bytes]) -> bytes:
     """Join a head. Lines that were not looked over have one end each: one more would be a line that nobody meant."""
+    if not own:
+        return first + b"".join(made) + b"\r\n"
     added = b"".join(own)
     if added.count(b"\n") != len(own) or added.count(b"\r") != len(own) or _NUL in added:
         raise UnsafeLine(_UNSAFE)

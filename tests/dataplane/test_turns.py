@@ -19,7 +19,7 @@ class Call:
         self.leases: list[Lease] = []
         self._then = then
 
-    def on_lease(self, lease: Lease) -> None:
+    def on_lease(self, lease: Lease, now: int) -> None:
         self.leases.append(lease)
         if self._then is not None:
             self._then(lease)

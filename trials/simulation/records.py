@@ -32,7 +32,7 @@ def one_record_each(process: Process) -> str | None:
 
 def counted(process: Process) -> str | None:
     """The metrics have counted each record once."""
-    steps = sum(process.metrics._steps.values())
+    steps = sum(count.steps for count in process.metrics._steps.values())
     return (
         None if steps == len(process.records) else f"{steps} steps counted, {len(process.records)} recorded"
     )
