@@ -164,7 +164,7 @@ def test_a_call_that_waits_is_told_when_it_cannot_be_started_any_more() -> None:
         upstream.wait(lambda up: up.requests)
         with ThreadPoolExecutor() as threads:
             waits = threads.submit(
-                call, sidecar, "GET", upstream.url("/late"), headers={"Budget-Remaining-Ms": 400}
+                call, sidecar, "GET", upstream.url("/late"), headers={"Budget-Remaining-Ms": 1700}
             )
             eventually(lambda: _in_use(sidecar)['waterclock_queue_depth{route="fallback"}'] == 1)
             full = call(sidecar, "GET", upstream.url("/full"))
@@ -175,8 +175,8 @@ def test_a_call_that_waits_is_told_when_it_cannot_be_started_any_more() -> None:
             True,
         )
         assert (late.status, late.outcome.reason, late.get("retry-after")) == (403, "queue_deadline", None)
-        assert 199 <= late.after < 200 + SLACK
-        assert sidecar.record(late.record)["queued_ms"] >= 195
+        assert 1499 <= late.after < 1500 + SLACK
+        assert sidecar.record(late.record)["queued_ms"] >= 1495
         assert len(upstream.requests) == 1
 
 
