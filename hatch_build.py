@@ -125,8 +125,9 @@ def _compile(modules: list[str]) -> list[str]:
         raise CannotCompile(f"mypyc does not take the sources\n{said.getvalue()}{reason}") from None
     _must_be_sound(Path("build"))
     for extension in extensions:
-        # mypyc asks for -Werror, and a newer compiler warns of more than those that it knows.
-        extension.extra_compile_args.append("-Wno-error")
+        # mypyc asks for -Werror, and a newer compiler warns of more than those that it knows. Hidden, functions of one module
+        # that another calls are called directly, and can be inlined: nobody outside could replace them.
+        extension.extra_compile_args += ["-Wno-error", "-fvisibility=hidden"]
     command = build_ext(Distribution({"name": GROUP, "ext_modules": extensions}))
     command.build_lib = "."
     command.ensure_finalized()

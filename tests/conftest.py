@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import Callable, Iterator, Mapping
 
 import hypothesis
@@ -25,6 +26,10 @@ hypothesis.settings.register_profile(
 hypothesis.settings.register_profile("dev", deadline=None)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=5_000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if "CI" in os.environ else "dev"))
+
+# A shell lets what it starts in the background ignore SIGINT, which is handed down to all that the tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Clients obey these by themselves. Left in place, a developer's own proxy or CA bundle would decide what a test sees.
 _PROXY_SETTINGS = [f"{what}_PROXY" for what in ("HTTP", "HTTPS", "ALL", "NO")]

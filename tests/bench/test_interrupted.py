@@ -47,11 +47,8 @@ def test_nothing_is_left(part: str, number: signal.Signals, tmp_path: Path) -> N
     """Whether by the keyboard or by a supervisor, as soon as a proxy is up."""
     if not shutil.which("nginx") or not shutil.which("wrk"):
         pytest.skip("it takes nginx and wrk (Debian)")
-    # A shell lets what it starts in the background ignore SIGINT, and that is handed down.
     run = subprocess.Popen(
         [
-            "env",
-            "--default-signal=INT",
             sys.executable,
             "-m",
             "bench",

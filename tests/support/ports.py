@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import socket
+from collections.abc import Iterator
 
 # Below the range from which Linux takes the ports of outgoing connections (ip_local_port_range), so that no client
 # sits on one between the moment it is chosen and the moment it is bound.
@@ -26,3 +28,11 @@ def free_port() -> int:
             except OSError:
                 continue
         return port
+
+
+@contextlib.contextmanager
+def nobody_at(host: str = "127.0.0.1") -> Iterator[int]:
+    """A port that refuses connections, and that nobody else can take meanwhile: it is bound, and does not listen."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as bound:
+        bound.bind((host, 0))
+        yield bound.getsockname()[1]

@@ -15,11 +15,11 @@ import trustme
 
 from tests.support.behaviours import answer, echo, head
 from tests.support.callers import Caller, call
+from tests.support.ports import nobody_at
 from tests.support.sidecar import Sidecar
 from tests.support.upstream import Upstream, Wire
 from tests.support.waiting import now_ms
 from tests.ways.names import Names
-from tests.ways.nobody import nobody_at
 from tests.ways.tunnels import silence
 
 SLACK = 1500.0

@@ -13,12 +13,12 @@ import trustme
 
 from tests.support.behaviours import answer, echo, head, stall, upgrade
 from tests.support.callers import Caller, call
+from tests.support.ports import nobody_at
 from tests.support.sidecar import Sidecar
 from tests.support.upstream import Upstream
 from tests.support.waiting import now_ms
 from tests.ways.apart import apart
 from tests.ways.names import Names
-from tests.ways.nobody import nobody_at
 from tests.ways.parents import Parent
 from tests.ways.tunnels import Tunnel, report
 from tests.ways.tunnels import echo as parrot

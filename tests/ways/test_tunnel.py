@@ -11,11 +11,11 @@ import pytest
 
 from tests.support.behaviours import answer
 from tests.support.callers import Caller, call, render
+from tests.support.ports import nobody_at
 from tests.support.sidecar import Sidecar
 from tests.support.upstream import Upstream
 from tests.support.waiting import eventually, now_ms
 from tests.ways.names import Names
-from tests.ways.nobody import nobody_at
 from tests.ways.tunnels import Tunnel, echo
 
 SLACK = 1500.0

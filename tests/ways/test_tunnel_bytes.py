@@ -15,10 +15,10 @@ import pytest
 
 from tests.support.behaviours import answer
 from tests.support.callers import Caller, call
+from tests.support.ports import nobody_at
 from tests.support.sidecar import Sidecar
 from tests.support.upstream import Upstream, Wire
 from tests.support.waiting import eventually
-from tests.ways.nobody import nobody_at
 from tests.ways.tunnels import (
     Tunnel,
     chatter,

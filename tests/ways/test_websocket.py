@@ -20,9 +20,9 @@ from websockets.exceptions import ConnectionClosed, ConnectionClosedError, Inval
 from websockets.http11 import Request
 from websockets.sync.client import ClientConnection, connect
 
+from tests.support.ports import nobody_at
 from tests.support.sidecar import Sidecar
 from tests.support.waiting import eventually, now_ms
-from tests.ways.nobody import nobody_at
 
 SLACK = 1500.0
 

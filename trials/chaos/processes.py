@@ -79,9 +79,9 @@ class Helper:
             os.killpg(self._process.pid, number)
 
 
-def upstream(folder: Path) -> tuple[Helper, dict[str, int]]:
-    """Start the upstream; return it with its ports by place. Nobody listens on that of the place that refuses."""
-    ports = {place.value: free_port() for place in Place}
+def upstream(folder: Path, refuses: int) -> tuple[Helper, dict[str, int]]:
+    """Start the upstream; return it with its ports by place. `refuses`: the port on which nobody listens."""
+    ports = {place.value: free_port() for place in LISTENED} | {Place.REFUSES.value: refuses}
     listened = [str(ports[place]) for place in LISTENED]
     account = str(folder / "account.jsonl")
     return Helper("trials.chaos.upstream", account, *listened, errors=folder / "upstream.err"), ports

@@ -12,6 +12,7 @@ from typing import Final
 
 from bench.procs import Failed, progress
 from proxy.core.writes import WriteState
+from tests.support.ports import nobody_at
 from trials.chaos.checks import judge
 from trials.chaos.checks.effects import UNSETTLED
 from trials.chaos.disk import Disk, disk
@@ -96,7 +97,7 @@ class Story:
         self._disk = disk(folder / "volume")
         stack.callback(self._disk.close)
         self.outcome.disk = self._disk.what
-        self._upstream, ports = upstream(folder)
+        self._upstream, ports = upstream(folder, stack.enter_context(nobody_at()))
         stack.callback(self._upstream.stop)
         self._sidecar = Chaotic(self._build, folder, self._disk.folder)
         self.incarnations = self._sidecar.incarnations

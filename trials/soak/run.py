@@ -18,6 +18,7 @@ from bench.builds import program
 from bench.peers.base import SETTLE, room_for
 from bench.percentile import percentile
 from bench.procs import Cores, Failed, Plan, Running, free_ports, pinned, progress, running
+from tests.support.ports import nobody_at
 from trials.soak.caller import Broken, Callers
 from trials.soak.drive import Counts, full, steady
 from trials.soak.kinds import Mix, Ports
@@ -78,10 +79,10 @@ def half(full: float, call_us: float) -> float:
 class _World:
     """The processes of a soak, and its places."""
 
-    def __init__(self, soak: Soak, folder: Path, cores: Cores) -> None:
+    def __init__(self, soak: Soak, folder: Path, cores: Cores, dead: int) -> None:
         self.soak = soak
         self.cores = cores
-        outbound, control, self.metrics, upstream, echo, dead = free_ports(6)
+        outbound, control, self.metrics, upstream, echo = free_ports(5)
         self.ports = Ports(outbound, control, upstream, echo, dead)
         self.room = room_for(folder, "sidecar")
         self.config = self.room / "waterclock.yaml"
@@ -127,8 +128,12 @@ def soak(length: Length, build: str, seed: int, cores: Cores) -> Soak:
     import uvloop
 
     result = Soak(length, build, seed)
-    with tempfile.TemporaryDirectory(prefix="waterclock-soak-") as folder, pinned(cores.load):
-        world = _World(result, Path(folder), cores)
+    with (
+        tempfile.TemporaryDirectory(prefix="waterclock-soak-") as folder,
+        nobody_at() as dead,
+        pinned(cores.load),
+    ):
+        world = _World(result, Path(folder), cores, dead)
         with world.up() as sidecar:
             try:
                 uvloop.run(_drive(world, sidecar))
