@@ -33,9 +33,8 @@ _UNSAFE: Final = "a header field may not hold CR, LF or NUL"
 _known: Final[dict[Any, bytes]] = {}  # field lines, by fields
 _beginnings: Final[dict[Any, bytes]] = {}  # of requests, by method, target and host
 _status_lines: Final[dict[Any, bytes]] = {}  # by status and reason
-_vias: Final[
-    dict[bytes, tuple[bytes, bytes]]
-] = {}  # for HTTP/1.0 and 1.1, by pseudonym: there is one in a process
+# For HTTP/1.0 and for 1.1, by pseudonym, of which there is one in a process.
+_vias: Final[dict[bytes, tuple[bytes, bytes]]] = {}
 
 # As RFC 9110 §15 spells them; the standard library has older names for some, depending on its version.
 _REASONS: Final = {status.value: status.phrase for status in HTTPStatus} | {
