@@ -62,34 +62,37 @@ def step_line(record: StepRecord, time: str) -> str:
 
 
 def _word(word: str | None) -> str:
-    """Return a word that repeats, or None, as JSON. Full, what is remembered starts anew: the words are back at once."""
+    """Return a word that repeats, or None, as JSON."""
     text = _quoted.get(word)
     if text is None:
-        if len(_quoted) >= _REMEMBERED:
-            _quoted.clear()
-        text = _quoted[word] = _text(word)
+        text = _text(word)
+        _remember(_quoted, word, text)
     return text
 
 
 def _target(target: str) -> str:
-    """Return a target as JSON; it has no query. Bounded like `_word`."""
+    """Return a target as JSON; it has no query."""
     text = quote(target)
     if len(text) <= _LONGEST_TARGET:
-        if len(_targets) >= _REMEMBERED:
-            _targets.clear()
-        _targets[target] = text
+        _remember(_targets, target, text)
     return text
 
 
 def _remembered(
     known: dict[tuple[str | None, ...], str], names: Sequence[str], words: tuple[str | None, ...]
 ) -> str:
-    """Return words that stand side by side in the record, as members of a JSON object. Bounded like `_word`."""
+    """Return words that stand side by side in the record, as members of a JSON object."""
+    members = [f'"{name}":{_word(word)}' for name, word in zip(names, words, strict=True)]
+    text = ",".join(members)
+    _remember(known, words, text)
+    return text
+
+
+def _remember(known: dict[Any, str], key: Any, text: str) -> None:
+    """Keep what was made of a word. Full, the memory starts anew: the words that repeat are back at once."""
     if len(known) >= _REMEMBERED:
         known.clear()
-    members = [f'"{name}":{_word(word)}' for name, word in zip(names, words, strict=True)]
-    text = known[words] = ",".join(members)
-    return text
+    known[key] = text
 
 
 def _text(text: str | None) -> str:

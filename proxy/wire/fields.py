@@ -97,7 +97,10 @@ _NEVER_TRAILERS: Final = HOP_BY_HOP | {
 
 
 def dropped(head: RequestHead | ResponseHead, always: frozenset[bytes] = HOP_BY_HOP) -> frozenset[bytes]:
-    """Give the lower-case names of the fields that are not passed on: `always`, which has `HOP_BY_HOP` in it, and those that Connection names."""
+    """Give the lower-case names of the fields that are not passed on: `always`, and those that Connection names.
+
+    `HOP_BY_HOP` is among `always`, whatever else a caller puts there.
+    """
     options = head.options
     if not options or (len(options) == 1 and (b"keep-alive" in options or b"close" in options)):
         return always

@@ -83,9 +83,7 @@ def _request_line(line: bytes) -> tuple[str, bytes] | None:
         return None
     found = match[1].decode(), match[2]
     if len(line) <= LONGEST_REMEMBERED and b"?" not in line:
-        if len(_request_lines) >= REMEMBERED:
-            _request_lines.clear()
-        _request_lines[line] = found
+        remember(_request_lines, line, found)
     return found
 
 
@@ -95,9 +93,7 @@ def _status_line(line: bytes) -> tuple[int, bytes] | None:
         return None
     found = int(match[1]), match[2]
     if len(line) <= LONGEST_REMEMBERED:
-        if len(_status_lines) >= REMEMBERED:
-            _status_lines.clear()
-        _status_lines[line] = found
+        remember(_status_lines, line, found)
     return found
 
 
@@ -128,10 +124,15 @@ def _field(line: bytes) -> Any:
     name: bytes = match[1]
     field: Any = (name.lower(), name, match[2])
     if may_be_remembered(field[0], len(line)):
-        if len(_fields) >= REMEMBERED:
-            _fields.clear()
-        _fields[line] = field
+        remember(_fields, line, field)
     return field
+
+
+def remember(known: dict[Any, Any], key: Any, value: Any) -> None:
+    """Keep what was read or made of something that repeats, up to `REMEMBERED` of a kind."""
+    if len(known) >= REMEMBERED:
+        known.clear()
+    known[key] = value
 
 
 def may_be_remembered(name: bytes, size: int) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from proxy.wire.events import Field, RequestHead, ResponseHead
 from proxy.wire.fields import HOP_BY_HOP, dropped, relayed_trailers
-from proxy.wire.plain import LONGEST_REMEMBERED, REMEMBERED, may_be_remembered
+from proxy.wire.plain import LONGEST_REMEMBERED, may_be_remembered, remember
 
 LAST_CHUNK: Final = b"0\r\n\r\n"
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -71,7 +71,7 @@ def _beginning(method: str, target: str, host: str | None) -> bytes:
     if host is not None:
         begin += b"Host: %b\r\n" % safe(host)
     if "?" not in target and len(begin) <= LONGEST_REMEMBERED:
-        _remember(_beginnings, (method, target, host), begin)
+        remember(_beginnings, (method, target, host), begin)
     return begin
 
 
@@ -90,7 +90,7 @@ def _status_line(status: int, reason: str | None) -> bytes:
     phrase = reason_phrase(status) if reason is None else reason
     first = b"HTTP/1.1 %d %b\r\n" % (status, safe(phrase))
     if len(first) <= LONGEST_REMEMBERED:
-        _remember(_status_lines, (status, reason), first)
+        remember(_status_lines, (status, reason), first)
     return first
 
 
@@ -144,15 +144,8 @@ def _passed_on(field: Any) -> bytes:
     lower: bytes = field[0]
     rendered = b"" if lower[:7] == b"budget-" else line(field[1], field[2])
     if may_be_remembered(lower, len(rendered)):
-        _remember(_known, field, rendered)
+        remember(_known, field, rendered)
     return rendered
-
-
-def _remember(known: dict[Any, bytes], words: Any, rendered: bytes) -> None:
-    """Keep what was rendered. Full, the memory starts anew: what repeats is back at once."""
-    if len(known) >= REMEMBERED:
-        known.clear()
-    known[words] = rendered
 
 
 def chunk(data: bytes) -> bytes:

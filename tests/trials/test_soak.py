@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections import Counter
 from itertools import islice
 from pathlib import Path
@@ -128,14 +129,12 @@ def test_wrong_answers_are_counted_by_kind(monkeypatch: pytest.MonkeyPatch, kind
 
 
 def test_a_rate_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten thousand a second for as long as it takes to make two thousand calls: by count, not by the clock.
-
-    A busy machine leaves some out, and says so (`left_out`).
-    """
+    """Ten thousand a second, and no more than those, until two thousand are made; a busy machine leaves some out, and says so."""
+    began = time.monotonic()
     _only(monkeypatch, _quick)
     counts = Counts()
     asyncio.run(steady(_Mix(), counts, 10_000, lambda: counts.total >= 2_000, 1))
-    assert counts.total >= 2_000
+    assert 2_000 <= counts.total + counts.left_out <= 10_000 * (time.monotonic() - began)
     assert not counts.wrong
 
 
