@@ -8,11 +8,11 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from bench.builds import program
 from bench.peers.base import SETTLE, room_for
@@ -125,8 +125,6 @@ class _World:
 
 def soak(length: Length, build: str, seed: int, cores: Cores) -> Soak:
     """Make a soak. Raises Missing or Failed when it cannot be made."""
-    import uvloop
-
     result = Soak(length, build, seed)
     with (
         tempfile.TemporaryDirectory(prefix="waterclock-soak-") as folder,
@@ -136,11 +134,27 @@ def soak(length: Length, build: str, seed: int, cores: Cores) -> Soak:
         world = _World(result, Path(folder), cores, dead)
         with world.up() as sidecar:
             try:
-                uvloop.run(_drive(world, sidecar))
+                _until_told(_drive(world, sidecar))
             except* Broken as faults:
                 sidecar.must_run()
                 raise Failed(str(faults.exceptions[0])) from None
     return result
+
+
+def _until_told(drive: Coroutine[Any, Any, None]) -> None:
+    """Run to the end, or to SIGTERM. A handler that raises could do so in a callback, where the loop takes no notice of it."""
+    import uvloop
+
+    async def told() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        await drive
+
+    try:
+        uvloop.run(told())
+    except asyncio.CancelledError:
+        sys.exit(128 + signal.SIGTERM)
 
 
 async def _drive(world: _World, sidecar: Running) -> None:
